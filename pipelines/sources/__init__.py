@@ -32,6 +32,7 @@ def registry() -> dict[str, Adapter]:
             if spec is None or spec.loader is None:
                 raise ValueError(f"{path}: not a Python module")
             module = importlib.util.module_from_spec(spec)
+            # Registered before it runs, as dataclasses look their module up by name.
             sys.modules[spec.name] = module
             spec.loader.exec_module(module)
             _register(found, module, path.stem)
@@ -42,6 +43,7 @@ def _register(found: dict[str, Adapter], module: object, stem: str) -> None:
     classes = [
         value
         for value in vars(module).values()
+        # Imported helpers are classes of the module's namespace, too; only its own count.
         if isinstance(value, type) and issubclass(value, Adapter) and value.__module__ == module.__name__  # type: ignore[attr-defined]
     ]
     concrete = [cls for cls in classes if not getattr(cls, "__abstractmethods__", None)]
@@ -52,6 +54,7 @@ def _register(found: dict[str, Adapter], module: object, stem: str) -> None:
         raise ValueError(
             f"source {stem}: the descriptor's id is {adapter.descriptor.id!r}; it must equal the file name"
         )
+    # An own adapter may not stand in for a shipped one: rows of both would mix under one id.
     if stem in found:
         raise ValueError(f"source {stem}: defined twice")
     found[stem] = adapter
@@ -64,6 +67,7 @@ def get(source: str, space: ActionSpace = ACTION_SPACE) -> Adapter:
         raise ValueError(f"unknown source {source[:60]!r}; {nearest(source, adapters)}")
     found = adapters[source]
     if space != found.space:
+        # The registry's own stays as it is for others.
         found = copy.copy(found)
         found.space = space
     return found

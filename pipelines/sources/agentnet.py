@@ -115,6 +115,7 @@ class AgentnetAdapter(Adapter):
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → step rows. Raises `RecordError`: missing_field, bad_value, empty_text, unknown_schema."""
         line: dict[str, Any] = record.payload
+        # An evaluation set that somebody put beside the training data must not be trained on.
         if "traj" not in line and ("steps" in line or "user_task_description" in line):
             steps = line.get("steps")
             raise RecordError(
@@ -130,6 +131,7 @@ class AgentnetAdapter(Adapter):
                 raise RecordError("missing_field", f"{name}: expected a text, found {line.get(name)!r:.60}", len(traj))
             if not line[name].strip():
                 raise RecordError("empty_text", name, len(traj))
+        # The annotators' scores go along as rules, so that rows can be chosen by them.
         rules = [f"{name}={line[name]}"[:80] for name in _SCORES if line.get(name) is not None]
         ordered = by_number(traj, "index")
         builder = EpisodeBuilder(
@@ -144,6 +146,7 @@ class AgentnetAdapter(Adapter):
         pointer: Point | None = None
         found = unknown_fields(line, _KNOWN)
         for place, numbered in builder.numbered(traj, "index"):
+            # After a gap nobody knows where the pointer stands.
             step, pointer = numbered.step, None if numbered.after_gap else pointer
             pointer = _step(builder, raw, step, place, size, pointer, rules, self.space)
             if isinstance(step, dict):
@@ -158,6 +161,7 @@ def _record(file: str, locator: str, line: bytes) -> Record | Broken:
     try:
         payload = json.loads(line)
     except (ValueError, RecursionError) as error:
+        # A line without its end is the last of a file that was cut.
         cut = not line.endswith(b"\n")
         reason = "truncated_record" if cut else "bad_json"
         return Broken(file, locator, reason, str(error), items, {"bytes": len(line)}, ends=cut)
@@ -185,6 +189,7 @@ def _step(
         if not isinstance(value, dict) or not isinstance(code, str):
             raise CallError("missing_field", "expected value.code, a text", word)
         steps = list(gestures(parse_script(code), (1.0, 1.0), pointer, space))
+        # Errors of several calls are counted as one kind, as no single one is to blame.
         word = steps[0].word if len(steps) == 1 else SEVERAL if steps else "step"
         if not steps:
             raise CallError("missing_field", "value.code holds no call", word)
@@ -221,6 +226,7 @@ def _step(
 def _pointer(made: list[PyAutoGuiGesture], pointer: Point | None) -> Point | None:
     for gesture in made:
         for action in gesture.actions:
+            # The last place that anything pointed at; a scroll without one leaves it.
             pointer = getattr(action, "end", None) or getattr(action, "box", None) or pointer
     return pointer
 
@@ -249,6 +255,7 @@ def _outcome(line: dict[str, Any], last: Any) -> str | None:
         calls = parse_script(code) if isinstance(code, str) else []
     except CallError:
         return None
+    # As the agent itself said it, by name or as the first argument.
     said = [
         call.kwargs.get("status", call.args[0] if call.args else "success")
         for call in calls

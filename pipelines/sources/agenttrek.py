@@ -115,6 +115,7 @@ class AgenttrekAdapter(Adapter):
         row = record.payload
         listed = row
         if isinstance(row, dict):
+            # The chat stands under one of several names; two of them would contradict each other.
             names = [name for name in _CHATS if name in row]
             if len(names) != 1:
                 raise RecordError("unknown_schema", f"expected one of {_CHATS}, found {sorted(row)[:8]}")
@@ -123,15 +124,23 @@ class AgenttrekAdapter(Adapter):
         acts = [(place, turn) for place, turn in enumerate(chat) if turn.role == "assistant"]
         if not acts:
             raise RecordError("missing_field", "no turn of the assistant")
+        # The goal stands in the prompt, under a heading of its own.
         goals = [goal for turn in chat if turn.role != "assistant" for goal in _GOAL.findall(turn.text)]
         if not goals:
             raise RecordError("missing_field", "no heading Goal in the prompt", len(acts))
         goal = goals[0].strip()
         if not goal or not is_text(goal):
             raise RecordError("empty_text" if not goal else "bad_value", "the goal", len(acts))
+        # Only the file's name tells.
         split = "test" if "test" in record.file.rpartition("/")[2].lower() else "train"
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=f"row-{digest(listed)}", instruction=goal, platform="web", split=split
+            # By its content: rows have no id.
+            self.descriptor,
+            record,
+            episode_id=f"row-{digest(listed)}",
+            instruction=goal,
+            platform="web",
+            split=split,
         )
         builder.gap("steps_before_are_rows_of_their_own")
         for index, (_, turn) in enumerate(acts):
@@ -140,6 +149,7 @@ class AgenttrekAdapter(Adapter):
             except ItemError as error:
                 builder.reject(error.reason, native=turn.text, native_index=index, word=error.word, detail=error.detail)
                 continue
+            # Typing goes to what has the focus, and that isn't told.
             rules = ["focus_unknown"] if any(isinstance(one, Type | PressEnter | Hotkey) for one in actions) else []
             builder.add(
                 actions,
@@ -157,6 +167,7 @@ class AgenttrekAdapter(Adapter):
 
 def _read(said: str) -> tuple[str, str, list[Action], bool]:
     """Thought, native word, actions, whether something is lost. Raises `ItemError`."""
+    # The last marked part is the action; what stands before it is thought.
     marked = list(_TAGGED.finditer(said)) or list(_FENCE.finditer(said))
     code, before = (marked[-1][1].strip(), said[: marked[-1].start()]) if marked else (said.strip(), "")
     if not is_text(said):
@@ -191,6 +202,7 @@ def _made(call: PyAutoGuiCall) -> tuple[str, Action, bool]:
         if len(numbers) != 2 or len(values) != 2 or numbers == [0, 0]:
             raise ItemError("bad_value", f"scroll: expected dx, dy, found {values!r:.60}", word)
         dx, dy = numbers
+        # The larger part wins; a wheel turns one way at a time here.
         vertical = "down" if dy > 0 else "up"
         return word, Scroll(direction=vertical if abs(dy) >= abs(dx) else "right" if dx > 0 else "left"), True
     if word not in ("fill", "press", "goto", "send_msg_to_user"):
@@ -204,12 +216,14 @@ def _made(call: PyAutoGuiCall) -> tuple[str, Action, bool]:
     if not text.strip():
         raise ItemError("empty_text", f"{word} without text", word)
     if word == "fill":
+        # What `fill` replaces, `Type` adds to.
         return word, Type(text), True
     if word == "goto":
         return word, Launch(url=text.strip()), False
     keys = tuple(key.strip().lower() for key in text.split("+"))
     if not all(keys):
         raise ItemError("bad_value", f"press: {text[:60]!r}", word)
+    # The action space has at most three keys.
     if len(keys) > 3:
         raise ItemError("no_counterpart", f"{len(keys)} keys at once", word)
     return word, pressed(keys), True

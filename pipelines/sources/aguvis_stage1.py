@@ -85,6 +85,7 @@ class AguvisStage1Adapter(Adapter):
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One row → an episode for each pair. Raises `RecordError`: missing_field, unknown_source."""
         row: dict[str, Any] = record.payload
+        # Rows that name no known source are told by their folder.
         platform = PLATFORMS.get(str(row.get("source"))) or PLATFORMS.get(record.file.split("/")[-2:][0])
         if platform is None:
             items = len(row["texts"]) if isinstance(row.get("texts"), list) else 1

@@ -70,6 +70,7 @@ class AguvisStage2Adapter(Adapter):
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One row at a time; a file of another level is refused as a whole."""
         for file in files:
+            # The levels hold the same steps with more or fewer words; one of them is read.
             level = LEVEL.search(file)
             if level is not None and level[1] != READ_LEVEL:
                 rows = _count(raw, file)

@@ -95,6 +95,7 @@ class AguvisStage2MobileAdapter(Adapter):
         if not answers or not asked:
             raise RecordError("missing_field", "expected a human turn and the code of an action")
         goal, follows = goal_of(without_pictures(asked[0].text))
+        # All turns but the last are words about the action; the last is the action.
         said_by_kind = {match["kind"]: match["text"] for turn in answers[:-1] for match in _SAID.finditer(turn.text)}
         screen = RecordScreen.load(_picture(raw, record.file, row.get("image")), normalised=True)
         mapped = one_step(
@@ -124,5 +125,6 @@ def _picture(raw: Raw, file: str, image: object) -> bytes | None:
     name = image[-1] if isinstance(image, list) and image else image
     if not isinstance(name, str) or not name:
         return None
+    # Pictures lie below a folder named as the file without its level.
     stem = LEVEL.sub("", posixpath.splitext(file)[0])
     return raw.first(posixpath.join(folder, name) for folder in (f"{stem}/images", posixpath.dirname(file)))

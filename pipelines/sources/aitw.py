@@ -134,6 +134,7 @@ class AitwAdapter(BatchAdapter):
         table = batch.table
         found = _gestures(table)
         lists = split_lists(raw, SPLIT_LIST)
+        # Asked once for the whole batch, as the list is one file.
         splits = [lists.get(name, "train") for name in batch.native_ids.to_pylist()] if lists else None
         episodes = gesture_columns.Episodes(
             instruction=plain(undecoded(table["goal_info"]).take(pa.array(batch.starts[:-1]))),
@@ -205,6 +206,7 @@ def _apps(table: pa.Table, starts: np.ndarray) -> pa.Array:
     packages = [str(value).partition("/")[0] for value in values.to_pylist()]
     names = sorted(set(packages))
     number = np.array([names.index(package) for package in packages])[codes]
+    # All steps name the same, or nobody knows which app it was.
     first = number[starts[:-1]]
     return (
         taken([name or None for name in names], first)
@@ -249,6 +251,7 @@ def _map_steps(
             detail = f"step_id {step.get('step_id')} in an episode of {length} steps"
             placeless.append(("bad_value", detail, number, native))
             continue
+        # An exact repeat loses nothing, so it leaves no gap; other content under the same number does.
         if number in seen and seen[number] == step:
             placeless.append(("duplicate", f"an exact repeat of step_id {number}", number, native))
             continue
@@ -257,6 +260,7 @@ def _map_steps(
             builder.reject("duplicate", native=native, native_index=number, word="step", detail=detail)
             continue
         seen[number] = step
+        # Numbers that are missing were lost on the way, and histories must not reach over them.
         if number > expected:
             builder.gap(f"missing_steps {expected}..{number - 1}")
         expected = number + 1
@@ -293,6 +297,7 @@ def _map_step(
     try:
         code = one(step, "results/action_type", int)
         word = word_of(code)
+        # Rows of two episodes under one id.
         if one(step, "goal_info", str) != goal:
             raise ItemError("bad_value", "the goal differs from that of the episode's first step", word)
         typed = "".join(texts(step, "results/type_action"))

@@ -152,6 +152,7 @@ class AitzAdapter(BatchAdapter):
         )
         found: list[tuple[str, str, Any]] = []
         expected, seen = 0, set[int]()
+        # By their numbers, as a file may hold them in any order.
         for step in sorted(steps, key=_step_id):
             number = _step_id(step)
             native = {name: step[name] for name in aitz_native.IN_NATIVE if name in step}
@@ -183,6 +184,7 @@ def _splits(batch: RecordBatch) -> pa.Array:
     says = np.logical_or.reduceat(np.asarray(stated), batch.starts[:-1])
     splits = []
     for index, (file, maybe) in enumerate(zip(_files(batch), says.tolist(), strict=True)):
+        # The paths are looked at only where one of them might say test.
         test = file.partition("/")[0] == "test" or (maybe and _split(file, _paths(batch, index)) == "test")
         splits.append("test" if test else "train")
     return pa.array(splits, pa.string())
@@ -221,12 +223,14 @@ def _pictures(
             found: list[tuple[str, str, Any]] = []
             step = batch.table.select(_ELEMENTS).slice(row, 1).to_pylist()[0]
             shown[row] = screen = _screen(data, step, int(row - batch.starts[index]), found)
+            # Notices keep the place of their record in the batch.
             notes += [(index, RejectedUnit("record", 0, *notice)) for notice in found]
             if screen.elements:
                 boxes += json.loads(step["ui_positions"])
                 count[row] = len(json.loads(step["ui_positions"]))
                 frame[row] = screen.width_px, screen.height_px
     elements = gesture_columns.Elements(count, np.array(boxes, np.float64).reshape(-1, 4), frame)
+    # Columns of nothing but nulls cost nothing.
     if all(screen is _NO_SCREEN for screen in shown):
         sizes = pa.nulls(rows, pa.int32())
         return gesture_columns.BatchPictures.none(sizes, sizes), elements

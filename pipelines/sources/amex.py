@@ -139,6 +139,7 @@ class AmexAdapter(Adapter):
             raise RecordError("empty_text", "the instruction is empty", len(steps))
         if record.native_id is None:
             raise RecordError("missing_field", f"no 32 hex digits in {record.file!r:.80}", len(steps))
+        # How it ended is said by the last step alone.
         final = by_number(steps, "step_id")[-1].step if steps else None
         last = final.get("action") if isinstance(final, dict) else None
         outcome = {"TASK_COMPLETE": "success", "TASK_IMPOSSIBLE": "infeasible"}.get(str(last))
@@ -203,6 +204,7 @@ def screen_of(raw: Raw, base: str, name: object, size: tuple[int, int] | None) -
     screen = RecordScreen.load(data, (), size, normalised=True)
     if screen.width_px is None or screen.height_px is None or not isinstance(name, str):
         return screen
+    # The annotation of a screen has the picture's name.
     tree = raw.first(f"{base}{folder}{posixpath.splitext(name)[0]}.json" for folder in TREES)
     elements = _elements(tree, (screen.width_px, screen.height_px)) if tree else []
     return RecordScreen.load(data, elements, (screen.width_px, screen.height_px))
@@ -222,6 +224,7 @@ def _elements(data: bytes, size: tuple[int, int]) -> list[dict[str, Any]]:
             continue
         words = [text for text in element.get("xml_desc") or [] if isinstance(text, str)]
         said = element.get("functionality")
+        # What it does tells more than the words that stand on it.
         name = said if isinstance(said, str) and said.strip() else " ".join(words)
         if is_text(name):
             made.append({"box": box, "role": "", "text": "", "name": name.strip()})
@@ -241,6 +244,7 @@ def _action(step: dict[str, Any], word: str, screen: RecordScreen) -> tuple[Acti
     if screen.width_px is None or screen.height_px is None:
         raise ItemError("bad_frame", "neither device_dim nor a picture says how large the screen is", word)
     size = (screen.width_px, screen.height_px)
+    # Pixels of the device where its size is told, else of the picture.
     start = pixel_point(step.get("touch_coord"), size, word)
     if word == "TAP":
         return Click(start), []

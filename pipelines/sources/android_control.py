@@ -179,9 +179,11 @@ class AndroidControlAdapter(Adapter):
             split=split_of(raw, SPLIT_LIST, episode_id) or "train",
         )
         found: list[tuple[str, str, Any]] = []
+        # Screen k is what action k was taken on; the one after the last shows the result.
         for index, raw_action in enumerate(actions):
             screen = _screen(features, index, found)
             _add(builder, index, raw_action, screen, instructions[index] if instructions else None)
+        # The source has no action that ends an episode.
         builder.terminal(Finished(), _screen(features, len(actions), found), rules=("finish_synthesised",))
         return notices(builder.finish(), found + unknown_fields(features, _KNOWN))
 
@@ -208,6 +210,7 @@ def _screen(features: dict[str, Any], index: int, found: list[tuple[str, str, An
     """Screen `index`: its PNG, its stated size (else that of the picture), the elements of its tree."""
     widths, heights = features.get("screenshot_widths", []), features.get("screenshot_heights", [])
     stated = (widths[index], heights[index]) if widths and heights else None
+    # A stated size of 0 is none.
     size = stated if stated and all(isinstance(side, int) and side > 0 for side in stated) else None
     data = features["screenshots"][index] if features.get("screenshots") else None
     bare = RecordScreen.load(data or None, (), size, normalised=True)
@@ -242,6 +245,7 @@ def _add(builder: EpisodeBuilder, index: int, raw_action: Any, screen: RecordScr
         native_index=index,
         word=word,
         screen=screen,
+        # The older `type` names a point as well, and ends with Enter.
         status="lossy" if word == "type" else "kept",
         step_instruction=instruction,
         rules={"type": ("older_type_form",), "scroll": ("content_direction",)}.get(word, ()),
@@ -264,6 +268,7 @@ def to_actions(native: object, screen: RecordScreen) -> list[Action]:
     for name in _ARGUMENTS[word]:
         if name not in native:
             raise ItemError("missing_field", f"{word}: expected {name!r}")
+    # What we don't know could change the meaning, so it isn't guessed.
     for name in sorted(set(native) - {"action_type", *_ARGUMENTS[word]}):
         raise ItemError(f"unknown_field:{name[:60]}", f"{word} with an argument that may change its meaning")
     if word in ("click", "long_press", "type"):
@@ -301,6 +306,7 @@ def _point(native: dict[str, Any], screen: RecordScreen) -> tuple[int, int]:
             raise ItemError("bad_value", f"{name}: expected pixels, found {value!r:.60}")
     if screen.width_px is None or screen.height_px is None:
         raise ItemError("bad_frame", "pixels, but neither a size nor a readable picture of the screen")
+    # Pixels are of the stated size, which must have the picture's shape to mean anything.
     if screen.info is not None:
         stated, real = screen.width_px * screen.info.height_px, screen.height_px * screen.info.width_px
         if abs(stated - real) > _ASPECT_TOLERANCE * real:

@@ -95,8 +95,10 @@ class AutowebworldAdapter(Adapter):
             raise RecordError("missing_field", "expected img_filename and instruction")
         if not goal.strip():
             raise RecordError("empty_text", "the instruction is empty")
+        # By its content: rows have no id.
         builder = EpisodeBuilder(self.descriptor, record, episode_id=digest(row)[:32], instruction=goal, platform="web")
         history = row.get("history")
+        # "None" stands for no history.
         if isinstance(history, str) and history.strip() and history.strip().lower() != "none":
             builder.gap("steps_before_are_rows_of_their_own")
         screen = RecordScreen.load(_picture(raw, record.file, row["img_filename"]), normalised=True)
@@ -132,6 +134,7 @@ def _boxes(row: dict[str, Any], word: str, screen: RecordScreen) -> list[Box]:
     if screen.width_px is None or screen.height_px is None:
         raise ItemError("bad_frame", f"no usable picture ({screen.problem}), so no size of the screen", word)
     value = row.get("bbox")
+    # One box, or a list of them for a drag.
     listed = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
     return [unit_box(box, (screen.width_px, screen.height_px), word) for box in listed]
 

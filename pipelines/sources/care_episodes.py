@@ -81,6 +81,7 @@ class CareEpisodesAdapter(Adapter):
         steps = row.get("steps") if isinstance(row, dict) else None
         if not isinstance(steps, list) or not all(isinstance(row.get(name), str) for name in ("id", "goal", "app")):
             raise RecordError("missing_field", "expected an object with id, goal, app and a list of steps")
+        # Before anything is built: such an episode must leave no row.
         _require_good(row, max(len(steps), 1))
         builder = EpisodeBuilder(
             self.descriptor,
@@ -119,8 +120,10 @@ def _add(
             raise ValueError("goal, conclusion: expected Unicode texts")
         screen = _screen(record, raw, step, items)
     except (KeyError, TypeError, ValueError) as error:
+        # By its own rejection: the steps after it are still true.
         builder.reject("bad_value", native=step, native_index=index, word=ACTION, detail=str(error)[:200])
         return
+    # Goals may change within an episode, when the user says more.
     builder.asked(goal)
     builder.add(action, native=step["action"], native_index=index, word=ACTION, screen=screen, conclusion=conclusion)
 

@@ -91,6 +91,7 @@ class Groundui18kAdapter(FlatRowAdapter):
             raise RecordError(
                 "bad_frame", f"resolution: expected two positive ints, found {row.get('resolution')!r:.60}"
             )
+        # Either layout of the files is read.
         data = raw.first(posixpath.join(folder, place, row["image"]) for place in ("images", ""))
         return fitting_screen(data, size)
 

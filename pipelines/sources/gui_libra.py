@@ -125,6 +125,7 @@ class GuiLibraAdapter(Adapter):
             if file.endswith(".parquet"):
                 yield from parquet_rows(raw, file, of_id=_name)
                 continue
+            # Only the names of known forms say which size the pixels are of.
             readable = sft_source(file) is not None
             for found in json_list(raw, file):
                 if readable or isinstance(found, Broken):
@@ -139,8 +140,10 @@ class GuiLibraAdapter(Adapter):
         if not isinstance(row, Mapping) or not ("answer" in row or "conversations" in row):
             raise RecordError("unknown_schema", "expected a row with answer, or with conversations")
         found = unknown_fields(row, _RL if "answer" in row else _SFT)
+        # Rows of the reinforcement part hold an answer; those of the other a chat.
         step = rl_step(row) if "answer" in row else sft_step(row, record, raw)
         found += unknown_fields(step.native, _ANSWER if "answer" in row else _SAID)
+        # The file too: rows of two sources may be equal.
         name = record.native_id or digest({"file": record.file, **row})
         builder = EpisodeBuilder(
             self.descriptor,
@@ -151,6 +154,7 @@ class GuiLibraAdapter(Adapter):
             language="zh" if "chinese" in step.source.lower() else "en",
             split=_split(record.file),
         )
+        # Rows are single steps of episodes that are nowhere whole.
         if step.follows:
             builder.gap("steps_before_are_rows_of_their_own")
         try:
@@ -175,6 +179,7 @@ class GuiLibraAdapter(Adapter):
 
 def _name(row: Any) -> str | None:
     extra = row.get("extra_info")
+    # Without the extra facts a row has no name of its own.
     named = isinstance(extra, Mapping) and extra
     parts = [row.get("data_source"), *(extra.get(name) for name in ("img_name", "step_id"))] if named else []
     return "/".join(map(str, parts)) if parts and all(isinstance(part, str | int) for part in parts) else None

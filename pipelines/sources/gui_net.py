@@ -155,6 +155,7 @@ class GuiNetAdapter(Adapter):
         goal = without_pictures(asked)
         if not goal or not is_text(goal) or said[-1].role != "assistant":
             raise RecordError("missing_field", "expected a user's task and an assistant's action")
+        # Several pictures: the last is the current screen.
         names = row.get("images")
         name = names[-1] if isinstance(names, list) and names and isinstance(names[-1], str) else None
         screen = RecordScreen.load(raw.read_if_there(name) if name else None, normalised=True)
@@ -162,6 +163,7 @@ class GuiNetAdapter(Adapter):
             thought, listed = _parse(said[-1].text)
             words = [_word(one) for one in listed]
             word = words[0] if len(words) == 1 else SEVERAL
+            # Before the actions, as it is told by their words.
             platform = _platform(set(words))
             actions = [_action(one, kind, self.space) for one, kind in zip(listed, words, strict=True)]
         except ItemError as error:
@@ -198,6 +200,7 @@ def _platform(words: set[str]) -> str:
     """By the words that only one vocabulary has; desktop, the largest part, for those that all have."""
     if words & {"TAP", "SWIPE", "LONG_PRESS", "PRESS_HOME", "PRESS_BACK"}:
         return "mobile"
+    # Words of the web that the desktop doesn't have.
     return "web" if words & {"HOVER", "ANSWER", "ENTER", "SELECT", "SELECT_TEXT", "COPY"} else "desktop"
 
 
@@ -209,6 +212,7 @@ def _parse(text: str) -> tuple[str | None, list[Any]]:
     if match is None:
         raise ItemError("missing_field", f"expected Action: and an object, found {text[:80]!r}", OTHER)
     try:
+        # JSON mostly; some replies are Python's notation.
         value = json.loads(match["action"])
     except ValueError:
         try:
@@ -244,6 +248,7 @@ def _action(native: dict[str, Any], word: str, space: ActionSpace) -> Action:
         points = [_point(end, word) for end in ends]
         if len(points) != 2:
             raise ItemError("missing_field", f"{word}: expected two points, found {position!r:.60}", word)
+        # Phones scroll by swiping, so a span is a scroll there and a drag elsewhere.
         if word != "SWIPE":
             return Drag(points[0], points[1])
         return swipe(points[0], points[1], word)
@@ -252,6 +257,7 @@ def _action(native: dict[str, Any], word: str, space: ActionSpace) -> Action:
         if direction not in ("up", "down", "left", "right"):
             raise ItemError("bad_value", f"SCROLL: expected a direction, found {value!r:.40}", word)
         return Scroll(direction=direction)
+    # A list of keys, or one text with plus signs.
     if word == "HOT_KEY":
         keys = value if isinstance(value, list) else re.split(r"\s*\+\s*", value) if isinstance(value, str) else []
         if not keys or not all(isinstance(key, str) and key.strip() for key in keys):

@@ -122,6 +122,7 @@ class GuiOdysseyAdapter(Adapter):
         names = [name for name in raw.files("**/*.json") if not _is_split(name)]
         groups: dict[str, list[str]] = {}
         for name in names:
+            # Few files are a part each; of many that would be too many parts.
             groups.setdefault(Path(name).stem[:2] if len(names) > 200 else name, []).append(name)
         return [tuple(group) for _, group in sorted(groups.items())]
 
@@ -141,6 +142,7 @@ class GuiOdysseyAdapter(Adapter):
             raise RecordError("missing_field", "expected episode_id and task_info.instruction", len(steps))
         if not goal.strip():
             raise RecordError("empty_text", "the instruction is empty", len(steps))
+        # How it ended is said by the last step alone.
         words = [step.get("action") if isinstance(step, dict) else None for step in steps]
         outcome = {"COMPLETE": "success", "INCOMPLETE": "failure"}.get(str(words[-1])) if words else None
         said = row.get("step_length")
@@ -171,6 +173,7 @@ def _is_split(name: str) -> bool:
 
 def _split(raw: Raw, record: Record) -> str:
     """test if any of the lists says so: one list's training episode is another's test episode."""
+    # Split lists lie beside the annotations.
     base = record.file.rpartition("annotations/")[0]
     for split in SPLITS:
         for folder in ("splits/", ""):
@@ -210,6 +213,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, step: object, place: int, *, select
         counted = error.word if isinstance(error, ItemError) else word
         builder.reject(error.reason, native=step, native_index=place, word=counted, detail=error.detail)
         return
+    # A box that misses the point was found by a model around something else.
     pointed = getattr(action, "box", None)
     if (
         box is not None
@@ -233,6 +237,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, step: object, place: int, *, select
 def _action(step: dict[str, Any], *, selects: bool) -> tuple[Action, str, list[str]]:
     """(action, the word it is counted under, rules). Raises `ItemError`."""
     word, info = str(step.get("action")), step.get("info")
+    # A key is written as a click on its name.
     if word in ("CLICK", "LONG_PRESS"):
         if isinstance(info, str):
             if info not in KEYS:

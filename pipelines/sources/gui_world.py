@@ -116,6 +116,7 @@ class GuiWorldAdapter(Adapter):
             record,
             record_id=record.native_id or f"row-{digest(row)}",
             platform=PLATFORMS[kind.lower()],
+            # Whatever isn't said to be for training isn't trained on.
             split="train" if "train" in record.file.split("/")[:-1] else "test",
         )
         screens = [_screen(raw, record.file, row, frame) for frame in frames]
@@ -167,6 +168,7 @@ def _screen(raw: Raw, file: str, row: Mapping[str, object], frame: object) -> Re
     video = row.get("video_path")
     if not isinstance(video, str) or isinstance(number, bool) or not str(number).isdecimal():
         return RecordScreen.load(None, normalised=True)
+    # Frames lie in a folder of their video or beside it.
     stem = video.rpartition(".")[0] or video
     bases = dict.fromkeys(("", file.rpartition("Annotation/")[0]))
     tries = (f"{base}{stem}{sign}{number}.{kind}" for base in bases for sign in "/_" for kind in ("png", "jpg"))
@@ -175,6 +177,7 @@ def _screen(raw: Raw, file: str, row: Mapping[str, object], frame: object) -> Re
 
 def _whole(builder: SampleBuilder, row: Mapping[str, object], screens: list[RecordScreen]) -> None:
     """Samples on all key frames: they have all their pictures or none."""
+    # A question about a video can't be answered from a part of it.
     complete = bool(screens) and all(screen.sha256 for screen in screens)
     first = screens[0] if complete else RecordScreen.load(None, normalised=True)
     shift = len(screens)
@@ -193,6 +196,7 @@ def _whole(builder: SampleBuilder, row: Mapping[str, object], screens: list[Reco
             word=word,
             rules=[*rules, "all_key_frames" if complete else "frames_missing"],
         )
+        # The sample that was just built.
         if complete:
             _show(builder.finish().samples[-1], asked, screens)
 
@@ -225,6 +229,7 @@ def _exchange(word: str, value: object) -> tuple[str, str, list[str]]:
         lines, rules = [f"{key}. {_text(text, word)}" for key, text in options.items()], []
     elif isinstance(options, list):
         lines, rules = [_text(text, word) for text in options], []
+        # Answers name letters, so options need them.
         if len(lines) <= 26 and not all(_LETTERED.match(line) for line in lines):
             lines, rules = [f"{chr(65 + place)}. {line}" for place, line in enumerate(lines)], ["options_lettered"]
     else:

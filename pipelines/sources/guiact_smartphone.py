@@ -106,6 +106,7 @@ class GuiactSmartphoneAdapter(Adapter):
         due = 0
         for place, row in enumerate(rows):
             found += unknown_fields(row, _KNOWN)
+            # Numbers that are missing were lost in the source.
             if (here := guicourse.logical_index(row)) > due:
                 builder.gap("steps_missing_in_source")
             due = here + 1
@@ -132,6 +133,7 @@ class GuiactSmartphoneAdapter(Adapter):
 def _outcome(row: Any) -> str | None:
     action = row.get("actions_label")
     name = str(action.get("name")).lower() if isinstance(action, dict) else ""
+    # The end may be told as an answer's text or as the action's name.
     said = str(action.get("text")) if name == "answer" else name.replace("_", " ")
     return _ENDS.get(said.strip().lower())
 

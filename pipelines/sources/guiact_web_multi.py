@@ -108,6 +108,7 @@ class GuiactWebMultiAdapter(Adapter):
         number, due = 0, 0
         for row in rows:
             found += unknown_fields(row, _KNOWN)
+            # Numbers that are missing were lost in the source.
             here = guicourse.logical_index(row)
             if here > due:
                 builder.gap("steps_missing_in_source")
@@ -164,6 +165,7 @@ def _row(
         except ItemError as error:
             builder.reject(error.reason, native=native, native_index=number, word=error.word, detail=error.detail)
         else:
+            # An answer in the middle is a message to the user, and only the last one ends the task.
             last = number == items - 1
             listed = mapped.actions if last or mapped.word != "answer" else [CallUser(action["text"])]
             builder.add(
@@ -177,6 +179,7 @@ def _row(
                 thought=thought,
                 rules=[*mapped.rules, *(["shared_screenshot"] if place else [])],
             )
+            # Said once, before the first action of the row.
             thought = None
         number += 1
     return number

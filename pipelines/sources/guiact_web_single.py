@@ -106,6 +106,7 @@ class GuiactWebSingleAdapter(Adapter):
             platform="web",
             split=guicourse.split_of_file(record.file),
         )
+        # All actions of the row share one picture: only the first is sure to be taken on it.
         screen = guicourse.screen_of(raw, record.file, row)
         thought = row.get("thoughts")
         thought = thought if isinstance(thought, str) and thought.strip() else None
@@ -126,5 +127,6 @@ class GuiactWebSingleAdapter(Adapter):
                 thought=thought,
                 rules=[*mapped.rules, *(["shared_screenshot"] if place else [])],
             )
+            # Said once, before the first action.
             thought = None
         return notices(builder.finish(), unknown_fields(row, _KNOWN))

@@ -101,6 +101,7 @@ def _dialogue(builder: SampleBuilder, found: list[ChatTurn], screen: RecordScree
     for place, turn in enumerate(found):
         text = without_pictures(turn.text)
         if turn.role == "user":
+            # The answer is the very next turn, or there is none.
             after = found[place + 1] if place + 1 < len(found) else None
             answer = without_pictures(after.text) if after is not None and after.role == "assistant" else None
             native = {"question": turn.text, "answer": after.text if answer is not None and after else None}
@@ -120,6 +121,7 @@ def _dialogue(builder: SampleBuilder, found: list[ChatTurn], screen: RecordScree
             except ItemError as error:
                 builder.reject(error.reason, native=native, native_index=number, word=WORD, detail=error.detail)
             number += 1
+        # Also what was rejected: later questions were asked after it.
         before.append(text)
 
 

@@ -93,6 +93,7 @@ def _map(builder: SampleBuilder, row: dict[str, Any], screen: RecordScreen) -> N
     task = row.get("task_type")
     if task not in ("text2bbox", "bbox2text"):
         raise ItemError(f"unknown_action:{str(task)[:60]}", "task_type: expected text2bbox or bbox2text", _OTHER)
+    # The same facts asked in both directions.
     said, place = (
         (row.get("question"), row.get("answer")) if task == "text2bbox" else (row.get("answer"), row.get("question"))
     )
@@ -109,6 +110,7 @@ def _map(builder: SampleBuilder, row: dict[str, Any], screen: RecordScreen) -> N
     elif not said.strip():
         raise ItemError("empty_text", "the expression is empty", task)
     else:
+        # One expression for several boxes: any of them is right, so the first stands for all.
         centre = point_answer(*centre_in_units(boxes[0]))
         builder.sample(
             "grounding",

@@ -87,10 +87,12 @@ class HarvestedAdapter(Adapter):
         listed = row.get("elements") if isinstance(row, dict) else None
         if not isinstance(listed, list) or not isinstance(row.get("screenshot"), str):
             raise RecordError("missing_field", "expected screenshot and a list of elements")
+        # Names that nothing on the screen bears: asking for them should be refused.
         absent = row.get("absent") or []
         items = max(len(listed) + (len(absent) if isinstance(absent, list) else 0), 1)
         size = _size(row, items)
         good, failed, new = named_boxes.read_elements(listed, lambda element: _element(element, size), _ELEMENT)
+        # A screen of which nothing is said teaches nothing.
         if not any(_expressions(listed[index]) for index, _ in good):
             raise RecordError("empty_text", "nothing is said of any element", items)
         shown = [_listed(one, listed[at]) for at, one in good]
@@ -149,10 +151,12 @@ def _listed(one: Named, element: Mapping[str, object]) -> dict[str, Any]:
 def _samples(builder: SampleBuilder, screen: RecordScreen, index: int, one: Named, element: Mapping[str, Any]) -> None:
     said = [expression for expression in _expressions(element) if expression.strip()]
     for k, expression in enumerate(said):
+        # The same element in other words is one native item.
         builder.grounding(expression, one.box, screen, native_index=index, word=ELEMENT, k=k, count=k == 0)
     if not said:
         builder.count(ELEMENT, 1)
     elif not one.drawn and element["name"].strip():
+        # What is drawn can be read off the screen; a caption is asked only where it can't.
         asked = caption_text(*centre_in_units(one.box))
         builder.sample(
             "perception",

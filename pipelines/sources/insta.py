@@ -115,6 +115,7 @@ class InstaAdapter(Adapter):
         if not isinstance(listed, list):
             raise RecordError("bad_value", f"expected a list of actions, found {type(listed).__name__}")
         try:
+            # Tasks lie in one file beside the episodes.
             task = _tasks_of(raw).get(name)
         except RecordError as error:
             raise RecordError(error.reason, error.detail, len(listed)) from error
@@ -122,10 +123,12 @@ class InstaAdapter(Adapter):
             raise RecordError("missing_field", f"{TASKS} has no task for {name[:80]!r}", len(listed))
         if not task[0].strip():
             raise RecordError("empty_text", "task", len(listed))
+        # The observations say where elements were; without them an id points nowhere.
         observations = _document(raw, f"observations/{name}.json")
         if not isinstance(observations, list):
             raise RecordError("missing_field", "observations: expected a JSON list", len(listed))
         judged = _document(raw, f"judgments/{name}.json")
+        # A judge's scores go along as rules, so that rows can be chosen by them.
         scores = [
             f"{score}={judged[score]}"
             for score in _SCORES
@@ -137,8 +140,10 @@ class InstaAdapter(Adapter):
         found: list[tuple[str, str, Any]] = []
         for place, action in enumerate(listed):
             found += unknown_fields(action, _KNOWN) if isinstance(action, dict) else []
+            # Observation k is what action k was taken on.
             seen = observations[place] if place < len(observations) else None
             _step(builder, raw, name, place, action, seen, scores, self.space)
+        # One more is the state after the last action.
         if len(observations) not in (len(listed), len(listed) + 1):
             found.append(("misaligned", f"{len(observations)} observations, {len(listed)} actions", name))
         return notices(builder.finish(), found)
@@ -208,6 +213,7 @@ def _actions(
             x, y = _number(kwargs, "delta_x"), _number(kwargs, "delta_y")
             if not (x or y):
                 raise ItemError("no_counterpart", "a scroll by nothing")
+            # The larger part wins; a wheel turns one way at a time here.
             direction = ("down" if y > 0 else "up") if abs(y) >= abs(x) else ("right" if x > 0 else "left")
             return [Scroll(direction=direction)], None, bool(x and y), ["direction_from_amount"]
         if word == "go_forward":
@@ -237,6 +243,7 @@ def _pointed(
     if not isinstance(rect, dict):
         raise ItemError("no_coordinates", f"{word}: the element has no rectangle")
     x, y, width, height = (_number(rect, side) for side in ("x", "y", "width", "height"))
+    # What has no area can't be clicked.
     if not (width > 0 and height > 0):
         raise ItemError("bad_box", f"{word}: the rectangle has no area")
     point = to_unit(x + width / 2, FRAME[0]), to_unit(y + height / 2, FRAME[1])
@@ -244,10 +251,12 @@ def _pointed(
     if word == "hover":
         return [Hover(point)], box, False, rules
     if word == "fill":
+        # What stood in the field before is replaced, and `Type` only adds.
         return [Click(point), Type(_text(kwargs, "value"))], box, bool(element.get("editable_value")), rules
     if word == "select_option" and speaks(space, SelectOption):
         return [SelectOption(point, _text(kwargs, "label"))], box, False, rules
     if word == "select_option":
+        # Without the action of v2, choosing is clicking and typing.
         return [Click(point), Type(_text(kwargs, "label"))], box, True, rules
     return [Click(point)], box, word == "set_checked", rules
 

@@ -138,6 +138,7 @@ class LearnguiAdapter(Adapter):
             try:
                 rows = json.loads(text)
             except (ValueError, RecursionError) as error:
+                # A file without its end was cut.
                 reason = "truncated_record" if not text.rstrip().endswith("}") else "bad_json"
                 yield Broken(file, "document", reason, str(error), count, {"text": text[:2000]})
                 continue
@@ -145,6 +146,7 @@ class LearnguiAdapter(Adapter):
                 yield Broken(file, "document", "bad_value", "expected an object of episodes", count, text[:2000])
                 continue
             base = posixpath.dirname(file)
+            # Boxes and points of the same episodes, which this source leaves out.
             annotated = {
                 identifier: name
                 for name in raw.files("**/*.json")
@@ -165,6 +167,7 @@ class LearnguiAdapter(Adapter):
             raise RecordError("missing_field", f"instruction: expected a text, found {goal!r:.60}", len(steps))
         if not goal.strip():
             raise RecordError("empty_text", "the instruction is empty", len(steps))
+        # Test if either the row or a list says so, so that no test episode trains.
         known = [_SPLITS.get(str(row.get("split"))), *(_listed(raw.path(file), name) for file in self.side_files(raw))]
         final = by_number(steps, "step_id")[-1].step if steps else None
         impossible = isinstance(final, dict) and final.get("action") == "TASK_IMPOSSIBLE"
@@ -227,6 +230,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: object, place: int
         if call[1] not in WORDS:
             raise ItemError(f"unknown_action:{call[1][:60]}", f"expected one of {WORDS}", word)
         word = call[1]
+        # Only where both speak of the same picture.
         same = amex if amex.get("image_path") in (None, step.get("image_path")) else {}
         screen = screen_of(raw, base, step.get("image_path"), device_size(same.get("device_dim"), word))
         action, rules = _action(word, call[2], screen, same)
@@ -277,11 +281,13 @@ def _action(
 def _swipe(text: str, screen: RecordScreen, amex: Mapping[str, object]) -> tuple[Action, list[str]]:
     if text not in VIEW:
         raise ItemError("bad_value", f"SWIPE: expected one of {tuple(VIEW)}, found {text!r:.60}", "SWIPE")
+    # Words of a finger tell less than the points of AMEX, if those are there.
     if amex.get("action") != "SWIPE":
         return Scroll(direction=VIEW[text]), ["finger_word"]
     size = _frame(screen, "SWIPE")
     start, end = (pixel_point(amex.get(name), size, "SWIPE") for name in ("touch_coord", "lift_coord"))
     scroll, rules = swipe(start, end, "SWIPE", size), ["points_of_amex", "direction_from_points"]
+    # Where they contradict each other, the points were recorded and the word was written.
     return scroll, rules if scroll.direction == VIEW[text] else [*rules, "word_contradicts_points"]
 
 

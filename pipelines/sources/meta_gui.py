@@ -95,6 +95,7 @@ class MetaGuiAdapter(Adapter):
         groups: dict[str, list[str]] = {}
         for name in raw.files("**/actions.json"):
             groups.setdefault(str(PurePosixPath(name).parent.parent), []).append(name)
+        # Refused in the open rather than passed over: somebody put it there.
         processed = [(name,) for name in raw.files("**/data.json")]
         return [tuple(group) for _, group in sorted(groups.items())] + processed
 
@@ -106,6 +107,7 @@ class MetaGuiAdapter(Adapter):
             return
         folder = PurePosixPath(files[0]).parent.parent
         said, problem = _dialogue(raw, str(folder))
+        # Turns and words are paired by their order, so their numbers must agree.
         order = sorted(files, key=_number)
         if not problem and len(said) != len(order):
             problem = f"{len(order)} turns, but the user speaks {len(said)} times"
@@ -147,10 +149,12 @@ class MetaGuiAdapter(Adapter):
             self.descriptor,
             record,
             episode_id=str(record.native_id),
+            # Words of all turns before it: the user leans on them.
             instruction=_heard(said, turn),
             split="validation" if _split(record.file) == "dev" else "train",
             app=category.decode("utf-8", "replace").strip() or None if category else None,
         )
+        # The app is in the state that earlier turns left it in.
         if turn:
             builder.gap("turn_continues_dialogue")
         found = [
@@ -166,6 +170,7 @@ class MetaGuiAdapter(Adapter):
             elif frame == frames[-1]:
                 _answer(builder, answer, frame, screen, last=turn == len(said) - 1)
             else:
+                # A screen in between.
                 builder.gap("frame_without_action")
         if frames and frames[-1] in named and answer:
             found.append(("missing_field", "no frame shows the system's answer", {"answer": answer}))
@@ -196,11 +201,13 @@ def _dialogue(raw: Raw, folder: str) -> tuple[list[tuple[str, str]], str]:
     if not all(is_text(text) for _, text in lines):
         return [], "dialog.json: not Unicode text"
     runs: list[tuple[bool, str]] = []
+    # Several lines in a row are one turn.
     for user, text in lines:
         if runs and runs[-1][0] == user:
             runs[-1] = (user, f"{runs[-1][1]}\n{text}")
         else:
             runs.append((user, text))
+    # Whoever speaks last may be the user, to whom nobody answered.
     after = [*runs[1:], (True, "")]
     pairs = [(text, "" if then[0] else then[1]) for (user, text), then in zip(runs, after, strict=True) if user]
     return pairs, ""
@@ -217,6 +224,7 @@ def _heard(said: list[tuple[str, str]], turn: int) -> str:
 
 
 def _number(file: str) -> tuple[int, str]:
+    # Folders in the order of their numbers, not of their names.
     match = _TURN.fullmatch(PurePosixPath(file).parent.name)
     return (int(match[1]) if match else -1), file
 
@@ -243,6 +251,7 @@ def _answer(builder: EpisodeBuilder, answer: str, frame: int, screen: RecordScre
         detail = "the system says nothing after this turn"
         builder.reject("missing_field", native=native, native_index=frame, word="response", detail=detail)
         return
+    # Only the last answer ends the task.
     said: Action = Finished(answer) if last else CallUser(answer)
     builder.add(said, native=native, native_index=frame, word="response", screen=screen, rules=["last_frame_answers"])
 
@@ -252,6 +261,7 @@ def _add(builder: EpisodeBuilder, native: object, frame: int, screen: RecordScre
     try:
         if native is None or native == "None":
             raise ItemError("missing_field", "the action is None", "None")
+        # A text may hold the separator itself, so it isn't split further.
         fields = native.split("|", 3) if isinstance(native, str) else []
         if len(fields) < 2:
             raise ItemError("bad_value", f"expected text|type|argument|argument, found {native!r:.60}", word)

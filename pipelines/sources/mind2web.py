@@ -124,6 +124,7 @@ class Mind2webAdapter(Adapter):
             episode_id=episode["annotation_id"],
             instruction=episode["confirmed_task"],
             platform="web",
+            # Test files are published apart, and name themselves.
             split="test" if "test" in record.file.lower() else "train",
             app=site if isinstance(site, str) and site else None,
         )
@@ -131,9 +132,11 @@ class Mind2webAdapter(Adapter):
         reprs = episode.get("action_reprs")
         complete = False
         for place, action in enumerate(actions):
+            # The representation of an action stands beside it, by its place.
             said = reprs[place] if isinstance(reprs, list) and place < len(reprs) else None
             complete = _map_action(builder, action, place, said, episode["annotation_id"], raw, self.space)
             found += unknown_fields(action, _KNOWN_ACTION) if isinstance(action, dict) else []
+        # Only after a last step that was understood: else it would end something unknown.
         if self.synthesise_finish and complete:
             builder.terminal(Finished(""), None, ["finish_synthesised"])
         return notices(builder.finish(), found)
@@ -157,6 +160,7 @@ def _map_action(
     try:
         word = operation_of(action)
         frame = page_size(action, word)
+        # Enter goes to what has the focus, so it has no element.
         target = target_of(action, word) if word != "ENTER" else None
         actions, box = actions_of(word, action["operation"].get("value"), target, frame, space)
         screen = _screen(raw, action, frame, episode)
@@ -181,8 +185,10 @@ def _screen(raw: Raw, action: dict[str, Any], frame: tuple[float, float] | None,
     if frame is None:
         return None
     uid = action.get("action_uid")
+    # Ids become part of a path.
     if not isinstance(uid, str) or not _ID.fullmatch(uid) or not _ID.fullmatch(episode):
         raise RecordError("unsafe_path", f"annotation_id, action_uid: {episode[:60]!r}, {str(uid)[:60]!r}")
     data = raw.first(f"screenshots/{episode}-{uid}.{ext}" for ext in ("jpg", "png"))
+    # Pages are drawn in whole pixels.
     size = (max(1, round(frame[0])), max(1, round(frame[1])))
     return fitting_screen(data, size, elements_of(action, frame) if data is not None else ())

@@ -155,6 +155,7 @@ class MiniwobDemosAdapter(Adapter):
         )
         for number, gesture in enumerate(gestures):
             _add(builder, gesture, number, states, frame)
+        # The reward alone says that the task was done.
         if reward == 1:
             builder.terminal(Finished(""), _screen(states[-1], frame), ["finish_by_reward"])
         return notices(builder.finish(), unknown_fields(demo, _KNOWN))
@@ -164,6 +165,7 @@ def _unpack(raw: Raw, file: str) -> bytes:
     if not file.endswith(".gz"):
         return raw.read(file)
     with open_plain(raw.path(file)) as packed:
+        # One byte more than allowed, to see that there is more.
         data = packed.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise RecordError("bad_value", f"more than {MAX_BYTES} bytes unpacked: taken for a bomb")
@@ -196,6 +198,7 @@ def _task(file: str, demo: dict[str, Any]) -> str:
 
 
 def _frame(file: str, task: str) -> tuple[int, int]:
+    # The screens of these tasks are larger than the others'.
     flight = task.startswith("flight") or "alaska" in file.partition("/")[0].lower()
     return (375, 667) if flight else (160, 210)
 
@@ -213,6 +216,7 @@ def _add(
         reason, detail = actions
         builder.reject(reason, native=native, native_index=number, word=gesture.word, detail=detail)
         return
+    # The screen before the gesture's first event.
     screen = _screen(states[gesture.events[0].state], frame)
     builder.add(
         actions,

@@ -113,6 +113,7 @@ class Mobile3mAdapter(Adapter):
         others: list[tuple[str, ...]] = []
         for name in raw.files("**/*.json"):
             path = PurePosixPath(name)
+            # The file of a page bears its folder's name.
             if path.stem == path.parent.name:
                 groups.setdefault(f"{path.parent.parent}/{'_'.join(path.stem.split('_')[:2])}", []).append(name)
             elif path.name not in GRAPH_FILES and not path.parent.name.startswith(f"{path.stem}_"):
@@ -132,6 +133,7 @@ class Mobile3mAdapter(Adapter):
 
     def count_items(self, record: Record) -> int:
         """The action that led to the page; a start page has none."""
+        # A page's name lists the actions that led to it.
         return int("_" in PurePosixPath(record.file).stem)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
@@ -143,6 +145,7 @@ class Mobile3mAdapter(Adapter):
             raise RecordError("missing_field", "expected an object with history_actions")
         path = PurePosixPath(record.file)
         graph = path.parent.parent.name
+        # Walks without a goal: they teach what actions do, not what they are for.
         builder = EpisodeBuilder(
             self.descriptor,
             record,
@@ -160,8 +163,10 @@ class Mobile3mAdapter(Adapter):
             return notices(builder.finish(), found)
         native, word = (history[-1] if history else None), "?"
         try:
+            # The name and the history must tell the same walk.
             if len(history) != path.stem.count("_") or not number.isdecimal():
                 raise ItemError("bad_value", f"{len(history)} actions led to page {path.stem!r:.60}")
+            # Such a page is a copy of another one.
             if row.get("valid") is not True:
                 raise ItemError(
                     "duplicate_page", f"valid is {row.get('valid')!r:.20}: see {row.get('unique_name')!r:.60}"
@@ -235,6 +240,7 @@ def _actions(
     if match is None:
         raise ItemError("bad_value", f"expected an element, found {argument!r:.60}", word)
     box, rules = _bounds(match[1], size, tree, word)
+    # An action names an element, never a point.
     centre = centre_in_units(box)
     rules = ["centre_of_box", *rules]
     if word != "input":

@@ -116,6 +116,7 @@ class MotifAdapter(Adapter):
         names = raw.files("**/*.json")
         processed = [name for name in names if Path(name).name not in SIDE and not _is_split(name)]
         stems = {Path(name).stem for name in processed}
+        # What the processed file adds is in no raw trace.
         bare = [name for name in names if Path(name).name == SIDE[0] and Path(name).parent.name not in stems]
         groups: dict[str, list[str]] = {}
         for name in [*processed, *bare]:
@@ -149,6 +150,7 @@ class MotifAdapter(Adapter):
             raise RecordError("missing_field", "expected the texts trace_id, goal and app", count)
         if not goal.strip():
             raise RecordError("empty_text", "the goal is empty", count)
+        # Boxes are in pixels of this screen.
         sides = (row.get("screen_w"), row.get("screen_h"))
         size = whole_sides(sides)
         if size is None:
@@ -157,6 +159,7 @@ class MotifAdapter(Adapter):
             )
         for name, wanted in (
             ("images", (count + 1,)),
+            # A gesture for each screen, or for each action.
             ("raw_gestures", (count, count + 1)),
             ("screen_bboxes", (count,)),
             ("input_str", (count,)),
@@ -204,10 +207,12 @@ class _MotifTrace:
             actions, box, rules = self._actions(place, word)
             screen = self._screen(row["images"][place])
         except (ItemError, RecordError) as error:
+            # After a step that was lost nobody knows what has the focus.
             self._before = None
             self._builder.reject(error.reason, native=native, native_index=place, word=word, detail=error.detail)
             return
         instruction = row["instr"][place]
+        # Typing leaves the focus where it was.
         self._before = actions[-1] if word != "type" else self._before
         self._builder.add(
             actions,
@@ -227,6 +232,7 @@ class _MotifTrace:
         """The last screen; it is unknown where its picture repeats the one before."""
         images = self._row["images"]
         rules = ["finish_synthesised"] if why is None else ["infeasible_by_annotator"]
+        # Then the last screen wasn't recorded.
         repeated = len(images) > 1 and images[-1] == images[-2]
         screen = None if repeated else self._screen(images[-1])
         rules += ["last_picture_repeated"] if repeated else []
@@ -246,6 +252,7 @@ class _MotifTrace:
             if not text:
                 raise ItemError("empty_text", "input_str is empty", word)
             rules = ["typing_inferred_by_source", *rules]
+            # The field has the focus already, if the click before hit it.
             if box is None or (isinstance(self._before, Click) and contains(box, self._before.box)):
                 return [Type(text)], box, rules
             return [Click(centre_in_units(box)), Type(text)], box, [*rules, "type_focuses_field"]
@@ -255,6 +262,7 @@ class _MotifTrace:
                 raise ItemError("missing_field", "neither a gesture nor a box says where", word)
             if not points and box is not None:
                 return [Click(centre_in_units(box))], box, ["centre_of_box", *rules]
+            # A box beside the gesture belongs to something else.
             if box is not None and not contains(box, points[0]):
                 box, rules = None, [*rules, "box_misses_the_point"]
             return [Click(points[0])], box, rules

@@ -115,6 +115,7 @@ class MultimodalMind2webAdapter(Adapter):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        # Counted first: an episode is complete when as many rows were read.
         sizes: Counter[str] = Counter()
         sound = []
         for file in files:
@@ -126,6 +127,7 @@ class MultimodalMind2webAdapter(Adapter):
                         continue
                     for batch in table.iter_batches(columns=["annotation_id"]):
                         sizes.update(str(value) for value in batch.column(0).to_pylist())
+                # Only files whose ids were all read: otherwise an episode would seem complete too early.
                 sound.append(file)
             except (pa.ArrowException, OSError) as error:
                 yield Broken(file, "file", "truncated_record", f"parquet: {str(error)[:200]}", 0, ends=True)
@@ -170,6 +172,7 @@ class MultimodalMind2webAdapter(Adapter):
             app=site if isinstance(site, str) and site else None,
         )
         due = 0
+        # By their numbers; rows without one come last and are rejected.
         for place in sorted(range(len(rows)), key=lambda place: _order(rows[place])):
             index = _index(rows[place])
             if index is not None:
@@ -198,6 +201,7 @@ class _Held:
         data = picture_bytes(row.pop("screenshot")) or b""
         size = len(data) + sum(len(str(text)) for text in (row["neg_candidates"] or []))
         pair: tuple[Any, bytes] | None = (row, data)
+        # Beyond the limit rows wait on disk: shards interleave their episodes.
         if self._bytes + size > HELD_BYTES:
             self._spill.put(f"{file}#{number}", row, data)
             self._spilled, pair = self._spilled + 1, None
@@ -221,11 +225,13 @@ class _Held:
             row, data = pair or self._spill.get(f"{file}#{number}")
             rows.append(row)
             pictures.append(data or None)
+        # Nothing is open any more, so all that was held is free.
         if not self._rows:
             self._bytes = 0
             self._spill = self._spill if self._spilled else Spill()
         payload = {"rows": rows, "pictures": pictures, "unknown": self._unknown.pop(key)}
         native_id = key if isinstance(rows[0].get("annotation_id"), str) else None
+        # The pictures aren't part of it: equal rows are repeats whatever their encoding.
         return Record(places[0][0], f"row {places[0][1]}", payload, native_id, content=rows)
 
 
@@ -259,6 +265,7 @@ def _map_row(
         rules = ["frame_of_screenshot"]
         bare = RecordScreen.load(picture, normalised=True)
         frame: tuple[float, float] | None = None
+        # The picture's own size, as boxes were written for it.
         if bare.info is not None:
             frame = (float(bare.info.width_px), float(bare.info.height_px))
         elif (page := page_size(action, word)) is not None:

@@ -138,15 +138,18 @@ def _map(builder: SampleBuilder, identifier: str, pairs: list[tuple[str, str]], 
 def _task(identifier: str) -> tuple[str, bool]:
     """(task, whether it is its none-of-above form). Raises `ItemError`. The longest name that the id holds counts."""
     none = "none_of_above" in identifier
+    # Longer names first, as some hold others.
     for task in sorted((*BOXED, *TOLD, *MARKED), key=len, reverse=True):
         if re.search(rf"(?:^|_){task}(?:_|$)", identifier):
             return task, none
+    # Without its numbers, so that one word stands for all rows of a kind.
     shown = re.sub(r"\d+", "", identifier)[:60]
     raise ItemError(f"unknown_action:{shown}", "the id names no known task", "?")
 
 
 def _wanted(asked: str, task: str) -> str:
     """What is asked for: the last quoted words, else what follows the last colon. Raises `ItemError`."""
+    # The words before it may quote as well.
     quoted = _QUOTED.findall(asked)
     found: Any = quoted[-1] if quoted else (match["what"] if (match := _COLON.search(asked)) else None)
     if not isinstance(found, str) or not found.strip():

@@ -84,6 +84,7 @@ class NnetnavAdapter(Adapter):
             raise RecordError("missing_field", "expected an object with an id, a text", len(rows))
         chats = [turns(row.get("messages"), len(rows)) for row in rows]
         asked = next((turn.text for turn in chats[0] if turn.role == "user"), "")
+        # Prompts hold examples with objectives of their own; the last is the task's.
         objective = _OBJECTIVE.findall(asked)
         if not objective:
             raise RecordError("missing_field", "OBJECTIVE: not found in the first step", len(rows))

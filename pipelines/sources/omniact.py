@@ -129,6 +129,7 @@ class OmniactAdapter(Adapter):
             episode_id=str(record.native_id),
             instruction=instruction,
             split=SPLITS[record.file],
+            # Pictures lie below a folder of their platform.
             platform="web" if "web" in image.split("/") else "desktop",
         )
         assert screen.width_px and screen.height_px  # `RecordScreen.load` raises bad_frame otherwise
@@ -140,6 +141,7 @@ class OmniactAdapter(Adapter):
 def _add(builder: EpisodeBuilder, gesture: PyAutoGuiGesture, place: int, screen: RecordScreen) -> None:
     native = {"script": [call.text for call in gesture.calls]}
     error = gesture.error
+    # Where the pointer is before the first call nobody knows.
     if error is None and gesture.word not in ("scroll", "hscroll") and not _pointed(gesture):
         error = CallError("missing_field", f"{gesture.word}: expected x and y", gesture.word)
     if error is not None:
@@ -176,6 +178,7 @@ def _path(row: dict[str, Any], name: str) -> str:
 def _find(raw: Raw, path: str) -> bytes | None:
     """Bytes of a file by the name the row gives it, or by its real name. Raises `RecordError("unsafe_path")`."""
     head, _, name = path.rpartition("/")
+    # Names in the rows differ from those of the files by an underscore.
     names = dict.fromkeys([name, re.sub(r"_(?=\d)", "", name), re.sub(r"(?<=[a-z])(?=\d)", "_", name, count=1)])
     folder = f"{head}/" if head else ""
     return raw.first(f"{prefix}{folder}{other}" for other in names for prefix in ("", "data/"))
@@ -215,6 +218,7 @@ def _screen(raw: Raw, image: str, boxes: dict[str, Any], found: list[tuple[str, 
     elements = []
     for name, box in boxes.items():
         try:
+            # Elements that the source itself marks as wrong.
             if box.get("valid", 1) == 0:
                 continue
             left, top, right, bottom = (float(v) for v in (*box["top_left"], *box["bottom_right"]))
@@ -223,6 +227,7 @@ def _screen(raw: Raw, image: str, boxes: dict[str, Any], found: list[tuple[str, 
             if unit[0] < unit[2] and unit[1] < unit[3]:
                 elements.append({"box": unit, "role": "", "text": "", "name": label})
         except OffScreen:
+            # An element beside the screen isn't shown.
             continue
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             found.append(("bad_elements", f"box {name[:60]!r}: {type(error).__name__}: {error}", {name: box}))

@@ -123,6 +123,7 @@ class OsAtlasAdapter(Adapter):
         row = record.payload
         if not isinstance(row, dict) or not isinstance(row.get("img_filename"), str):
             raise RecordError("missing_field", "expected img_filename", _items(row))
+        # An object a screen, or a row an element, by file.
         listed = row["elements"] if isinstance(row.get("elements"), list) else [row] if "bbox" in row else None
         if listed is None:
             raise RecordError("missing_field", "expected elements, or instruction and bbox")
@@ -134,6 +135,7 @@ class OsAtlasAdapter(Adapter):
             self.descriptor, record, record_id=f"{record.file}#{record.locator}", platform=_platform(record.file)
         )
         known = [] if flat else unknown_fields(row, _ROW)
+        # Of a flat row the element's own fields were looked at already.
         return notices(named_boxes.emit(builder, screen, good, failed, new), known)
 
 
@@ -153,6 +155,7 @@ def _platform(file: str) -> str:
 
 def _picture(raw: Raw, file: str, name: str, items: int) -> bytes | None:
     stem, folder = posixpath.basename(file), posixpath.dirname(file)
+    # Archives were unpacked below folders of their own.
     places = [""] + [place for start, places in FOLDERS.items() if stem.startswith(start) for place in places]
     return raw.first((posixpath.join(folder, place, name) for place in places), items)
 
@@ -165,9 +168,11 @@ def _element(element: object) -> Named:
         raise ItemError("missing_field", f"instruction: expected a text, found {name!r:.60}", "element")
     if not name.strip():
         raise ItemError("empty_text", "the element has no name", "element")
+    # "button" would point at any of them.
     if name.strip().casefold() in ROLES:
         raise ItemError("empty_text", f"the name is but a role: {name[:40]!r}", "role as name")
     box = named_boxes.unit_box(element.get("bbox"), (1.0, 1.0), "element")
+    # The background of a whole screen is no target.
     if (box[2] - box[0]) * (box[3] - box[1]) >= MAX_SHARE * 1e6:
         raise ItemError("bad_box", f"the box covers {(box[2] - box[0]) * (box[3] - box[1]) / 1e4:.0f} %", "element")
     drawn = kind == "text"

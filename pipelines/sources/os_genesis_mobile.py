@@ -157,6 +157,7 @@ class OsGenesisMobileAdapter(Adapter):
         builder = EpisodeBuilder(
             self.descriptor,
             record,
+            # By its content with the file: rows have no id.
             episode_id=digest({"file": record.file, **row}),
             instruction=asked[1].strip(),
             platform="mobile",
@@ -188,6 +189,7 @@ class OsGenesisMobileAdapter(Adapter):
 def _split(said: str) -> tuple[str, Mapping[str, Any]]:
     """Thought and the action: the last JSON object of the reply, which ends it (empty: there is none)."""
     place = len(said)
+    # From the end, as thoughts may hold braces as well.
     for _ in range(_MAX_BRACES):
         place = said.rfind("{", 0, place)
         if place < 0:
@@ -223,6 +225,7 @@ def _made(word: str, native: Mapping[str, object], screen: RecordScreen) -> list
         at = _point(native, screen, word)
         return [Click(at) if word == "click" else LongPress(at)]
     if word == "type":
+        # With a click, if a place is said: typing there needs the focus.
         place: list[Action] = [Click(_point(native, screen, word))] if {"x", "y"} & set(native) else []
         return [*place, Type(_text(native, "text", word))]
     if word == "scroll":

@@ -96,6 +96,7 @@ class OsGenesisWebAdapter(Adapter):
         builder = EpisodeBuilder(
             self.descriptor,
             record,
+            # By their content with the file: rows have no id.
             episode_id=digest({"file": record.file, "rows": rows}),
             instruction=asked,
             platform="web",

@@ -92,6 +92,7 @@ class RicoIconAdapter(Adapter):
         pairs = _pairs(turns(listed, items))
         name: str = row["image"]
         identifier = rico.id_of_file(name)
+        # Screens of Rico's own test sets must not train.
         split = rico.listed_split(raw, identifier) if identifier else None
         screen = RecordScreen.load(_picture(raw, name, identifier, len(pairs) or 1), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=digest(row), split=split or "train")
@@ -125,6 +126,7 @@ def _pairs(found: list[ChatTurn]) -> list[tuple[str | None, str | None]]:
         elif turn.role == "assistant" and pairs and pairs[-1][1] is None:
             pairs[-1] = (pairs[-1][0], turn.text)
         elif turn.role == "assistant":
+            # Two answers in a row: the second has no request.
             pairs.append((None, turn.text))
     return pairs
 
@@ -135,6 +137,7 @@ def _ground(builder: SampleBuilder, asked: str | None, answer: str | None, scree
         raise ItemError("missing_field", "a request without an answer, or the reverse", "unanswered")
     if not asked or not is_text(asked):
         raise ItemError("bad_value" if asked else "empty_text", "the request is no text", OTHER)
+    # A request that begins with a verb asks for an action; what it points at is the expression.
     said = pointed_at(asked)
     rules = [f"verb left out of: {asked}"] if said else []
     builder.sample(

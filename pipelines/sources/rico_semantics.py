@@ -110,6 +110,7 @@ class RicoSemanticsAdapter(Adapter):
         )
         for index, element, problem in failed:
             builder.reject(problem.reason, native=element, native_index=index, word=problem.word, detail=str(problem))
+        # A label that two elements bear points at neither.
         labels = Counter((shape, meaning) for _, shape, meaning, _ in found)
         for index, shape, meaning, box in found:
             said = f"ICON {shape}: {meaning}" if meaning else f"ICON {shape}"

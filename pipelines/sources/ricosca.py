@@ -95,6 +95,7 @@ class RicoscaAdapter(Adapter):
         builder = SampleBuilder(self.descriptor, record, record_id=digest(row), split=split)
         said = pointed_at(words)
         try:
+            # A swipe, for one, happens anywhere.
             if _GESTURE.match(words):
                 raise ItemError("no_counterpart", "the command names no place to point at", GESTURE)
             box = unit_box(row.get("bbox"), (1.0, 1.0), "instruction/bad")

@@ -118,6 +118,7 @@ class ScalecuaAdapter(Adapter):
             last: tuple[str, int] | None = None
             for found in json_lines(raw, file):
                 place = _place(found.payload) if isinstance(found, Record) else None
+                # Another task, or a number that shrinks or starts anew: the next episode begins.
                 if held and (place is None or last is None or place[0] != last[0] or not last[1] <= place[1] > 0):
                     yield _episode(held)
                     held = []
@@ -142,6 +143,7 @@ class ScalecuaAdapter(Adapter):
         except RecordError as error:
             raise RecordError(error.reason, error.detail, len(rows)) from error
         found = [notice for step in steps for notice in unknown_fields(step.row, _KNOWN)]
+        # One row without an action asks about a screen.
         if len(steps) == 1 and not steps[0].action:
             builder = SampleBuilder(
                 self.descriptor,
@@ -174,6 +176,7 @@ class ScalecuaAdapter(Adapter):
         for place, (step, one, screen) in enumerate(zip(steps, read_steps, screens, strict=True)):
             if step.done > due:
                 builder.gap("steps_missing_in_source")
+            # Rows after the end, or twice the same step: which is right, nobody knows.
             if ended or (place and step.done < due):
                 one = CallError("bad_value", "a row after the end" if ended else "a second row of one step", OTHER)
             if isinstance(one, CallError):
@@ -225,6 +228,7 @@ class _Row:
         return cls(
             row,
             instruction,
+            # Steps done are numbered in the prompt.
             max((int(n) for n in _STEP.findall(task[2])), default=0) if task else 0,
             said,
             actions[0].strip() if actions else "",
@@ -256,6 +260,7 @@ def _source(raw: Raw, file: str) -> tuple[str, str]:
     key, root, style = "", "", ""
     path = raw.path("meta.json")
     if path.is_file():
+        # The key of the meta data first, as it is written for this.
         key, root, style = _meta(path).get(file.rpartition("/")[2], ("", "", ""))
     for text in (key, file, style):
         for word in re.findall(r"[a-z]+", text.lower()):
@@ -284,6 +289,7 @@ def _screen(raw: Raw, root: str, row: Mapping[str, Any]) -> RecordScreen:
     folders = dict.fromkeys((f"{root.strip('/')}/" if root.strip("/") else "", "", "data/", "images/"))
     data = raw.first(folder + row["image"] for folder in folders)
     width, height = row.get("width"), row.get("height")
+    # Without a stated size the picture's own is taken.
     if width is None and height is None:
         return RecordScreen.load(data, normalised=True)
     size = whole_sides((width, height))
@@ -302,6 +308,7 @@ def _sample(builder: SampleBuilder, row: _Row, screen: RecordScreen) -> None:
         builder.sample("vqa", row.task, said, screen, native_index=0, word=word)
         return
     word = places[0][0]
+    # The reference stands in the question, in some files in the answer.
     named = _REF.findall(row.task) or _REF.findall(row.said)
     if len(named) != 1:
         raise ItemError("unknown_schema", "expected one <ref> that says what is looked for", word)

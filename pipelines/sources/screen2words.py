@@ -74,6 +74,7 @@ class Screen2wordsAdapter(Adapter):
                 yield Broken(file, "file", "unknown_schema", "expected screen_summaries.csv")
                 continue
             screens: dict[str, tuple[int, list[str]]] = {}
+            # Bytes that are no text are kept, so that one line is rejected instead of all.
             with raw.path(file).open(encoding="utf-8-sig", errors="surrogateescape") as lines:
                 if (header := next(lines, "").strip().replace('"', "")) != HEADER:
                     shown = header.encode("utf-8", "replace").decode()[:200]
@@ -88,6 +89,7 @@ class Screen2wordsAdapter(Adapter):
                         screens.setdefault(identifier.strip().strip('"'), (number, []))[1].append(_unquoted(text))
                     elif line.strip():
                         cut = not line.endswith("\n")
+                        # A last line without its end was cut.
                         yield Broken(file, f"line {number}", "truncated_record", "no comma", 1, shown, ends=cut)
             for identifier, (number, summaries) in screens.items():
                 payload = {"screenId": identifier, "summaries": summaries}
@@ -99,6 +101,7 @@ class Screen2wordsAdapter(Adapter):
         identifier = rico.screen_id(record.payload["screenId"], len(summaries))
         split = rico.listed_split(raw, identifier)
         if split is None:
+            # Without a split it might be a test screen.
             raise RecordError("missing_field", f"no split list names screen {identifier}", len(summaries))
         screen = RecordScreen.load(rico.picture(raw, identifier), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=identifier, split=split)
@@ -114,6 +117,7 @@ class Screen2wordsAdapter(Adapter):
                 screen,
                 native_index=summaries.index(said[0]),
                 word=WORD,
+                # The others say the same in other words.
                 rules=["first_summary", *(f"or: {text}" for text in said[1:])],
             )
             builder.count(OTHER, len(said) - 1)

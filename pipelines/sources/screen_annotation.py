@@ -161,6 +161,7 @@ def parse_annotation(text: str) -> tuple[list[AnnotationNode], str]:
     nodes: list[AnnotationNode] = []
     stack: list[AnnotationNode] = []
     at, end = 0, len(text.rstrip())
+    # Longer texts aren't annotations, and would keep the pattern busy.
     if end > MAX_CHARS:
         return [], text
     while at < end:
@@ -168,6 +169,7 @@ def parse_annotation(text: str) -> tuple[list[AnnotationNode], str]:
         if match is None:
             return nodes, text[at:]
         kind, words = match.group(1), match.group(2)
+        # Left, right, top, bottom is the source's order.
         left, right, top, bottom = (int(value) for value in match.groups()[2:])
         nodes.append(AnnotationNode(kind, " ".join(words.split()), (left, top, right, bottom), len(stack)))
         at = match.end()
@@ -195,6 +197,7 @@ class ScreenAnnotationAdapter(Adapter):
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One row at a time; a row that is no UTF-8 or has another number of columns is broken on its own."""
         for file in files:
+            # Bytes that are no text are kept, so that one row is rejected instead of all.
             with raw.path(file).open(encoding="utf-8", errors="surrogateescape", newline="") as lines:
                 yield from last_may_end(_rows(file, csv.reader(lines, strict=True)))
 
@@ -210,6 +213,7 @@ class ScreenAnnotationAdapter(Adapter):
         if not text.strip():
             raise RecordError("empty_text", "the annotation is empty")
         rico.screen_id(screen_id, expected)
+        # What was read before the damage is used.
         nodes, rest = parse_annotation(text)
         if not nodes:
             raise RecordError("bad_value", f"no element could be read: {text[:80]!r}", items=expected)
@@ -221,6 +225,7 @@ class ScreenAnnotationAdapter(Adapter):
         screen = RecordScreen.load(rico.picture(raw, screen_id), elements, normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=screen_id, split=rico.file_split(record.file))
         listed = _emit(builder, nodes, sound, screen)
+        # Parentheses alone lose no element.
         if rest.strip(")"):
             missing = max(len(_START.findall(rest)), 1)
             builder.reject(
@@ -268,6 +273,7 @@ def _emit(
 ) -> int:
     """The samples; returns how many elements stand only in the list."""
     listed = 0
+    # Text that stands twice points at neither.
     names = Counter(node.text.casefold() for node in nodes)
     for index, node in enumerate(nodes):
         if not node.sound:
@@ -275,6 +281,7 @@ def _emit(
             builder.reject("bad_box", native=native, native_index=index, word="element/bad", detail=f"{node.box}")
             continue
         box = [float(side) for side in node.box]
+        # At its centre one would see whatever lies on top.
         if _innermost(node, sound) and (node.text or node.kind != "TEXT"):
             builder.sample(
                 "perception",
@@ -301,6 +308,7 @@ def _emit(
                 target_boxes=[box],
                 rules=["unique_text", "centre_of_box"],
             )
+    # The whole list once, as the source writes it.
     if sound:
         builder.sample(
             "perception",

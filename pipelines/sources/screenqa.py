@@ -91,6 +91,7 @@ class ScreenqaAdapter(Adapter):
             self.descriptor,
             record,
             record_id=screenqa_rows.row_id(row) or digest(row),
+            # Splits are files.
             split=rico.file_split(record.file),
         )
         builder.sample(
@@ -103,6 +104,7 @@ class ScreenqaAdapter(Adapter):
             status="kept" if boxed else "lossy",
             rules=["first_rater_with_elements" if boxes else "first_rater"],
         )
+        # The question as an expression: where its answer stands.
         asked = grounding_text(f'the answer to "{question.strip().rstrip("?")}"')
         if boxes:
             centre = point_answer(*centre_in_units(boxes[0]))
@@ -119,6 +121,7 @@ class ScreenqaAdapter(Adapter):
                 count=False,
             )
         elif not boxed:
+            # All raters agree that nothing shows it, so nothing can be pointed at.
             builder.sample(
                 "grounding",
                 asked,
@@ -155,6 +158,7 @@ def _pick(
         )
         if not isinstance(answer, str) or not isinstance(listed, list):
             raise RecordError("missing_field", f"rater {place}: expected full_answer and ui_elements")
+        # A rater who wrote nothing had no answer.
         if not answer.strip():
             continue
         answers.append(answer)
@@ -176,5 +180,6 @@ def _boxes(listed: list[Any], frame: tuple[int, int], place: int, found: list[tu
             boxes.append(unit_box([left, top, right, bottom], frame, WORD))
         except (KeyError, TypeError, ValueError) as error:
             found.append(("bad_box", f"rater {place}: {type(error).__name__}: {error}", element))
+            # One wrong box makes the others doubtful.
             return []
     return boxes

@@ -77,6 +77,7 @@ class SeeclickWebAdapter(Adapter):
         """One page → grounding and perception samples. Raises `RecordError`: unknown_schema, missing_field."""
         row = record.payload
         if isinstance(row, dict) and "conversations" in row:
+            # That file is read elsewhere; rows of both would be the same twice.
             raise RecordError("unknown_schema", "a chat: see aguvis_stage1", max(len(row["conversations"]) // 2, 1))
         listed = row.get("elements") if isinstance(row, dict) else None
         if not isinstance(listed, list) or not isinstance(row.get("img_filename"), str):
@@ -96,6 +97,7 @@ def _element(element: object) -> Named:
         raise ItemError(f"unknown_action:{str(kind)[:60]}", "data_type: expected text or hover", "element")
     if not isinstance(name, str):
         raise ItemError("missing_field", f"instruction: expected a text, found {name!r:.60}", "element")
+    # Such texts are code of the page, which nobody sees.
     if len(name) > MAX_CHARS or "{" in name or "}" in name:
         raise ItemError("bad_value", f"a text of {len(name)} characters, or a template: {name[:60]!r}", "element")
     if not name.strip():

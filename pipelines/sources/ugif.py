@@ -111,6 +111,7 @@ class UgifAdapter(Adapter):
                 if not isinstance(asked, Mapping) or not asked:
                     yield Record(file, "document", {"task": found.payload, "language": "en"}, task)
                     continue
+                # English first, then as listed: the order of the file says nothing.
                 order = [code for code in LANGUAGES if code in asked]
                 for code in [*order, *(code for code in asked if code not in LANGUAGES)]:
                     yield Record(file, code[:20], {"task": found.payload, "language": code}, f"{task}/{code}")
@@ -129,6 +130,7 @@ class UgifAdapter(Adapter):
         if not isinstance(goal, str) or not is_text(goal) or not goal.strip():
             reason = "empty_text" if isinstance(goal, str) and is_text(goal) else "missing_field"
             raise RecordError(reason, f"instruction in {code}", len(steps))
+        # How it ended is said by the last step alone.
         last = steps[-1].get("action") if steps and isinstance(steps[-1], Mapping) else None
         builder = EpisodeBuilder(
             self.descriptor,
@@ -196,6 +198,7 @@ def _screen(raw: Raw, file: str, step: Mapping[str, object]) -> tuple[RecordScre
     for node in nodes:
         text, name = node.get("text", "").strip(), node.get("content-desc", "").strip()
         match = _BOUNDS.fullmatch(node.get("bounds", ""))
+        # What has no words can't be asked for.
         if match is None or not (text or name):
             continue
         try:
@@ -225,6 +228,7 @@ def _made(
         return CallUser(text.strip()), None, []
     bounds, rules = step.get("bounds"), ["centre_of_box"]
     if bounds is None:
+        # An element that is named but not placed: found by its words, if only one has them.
         named = [
             node
             for node in nodes
@@ -243,6 +247,7 @@ def _made(
     box = unit_box([int(side) for side in match.groups()], (screen.width_px, screen.height_px), word)
     if word == "toggle":
         wanted = _STATES.get(str(step.get("value")).lower())
+        # The value is what the switch should be in the end.
         switches = [node for node in nodes if node.get("bounds") == bounds and node.get("checkable") == "true"]
         states = {node.get("checked") for node in switches}
         if wanted is None or len(states) != 1:

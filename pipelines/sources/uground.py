@@ -107,6 +107,7 @@ def _pair(builder: SampleBuilder, place: int, asked: str, said: str, screen: Rec
     if match is None:
         raise ItemError("bad_value", f"expected a point or a box in round brackets, found {said[:60]!r}", WORD)
     numbers = [int(number) for number in match.groups() if number is not None]
+    # A grid of 0..999 is within our 0..1000; the rule says so.
     if max(numbers) > GRID_MAX:
         raise ItemError("off_screen", f"{numbers}: expected 0..{GRID_MAX}", WORD)
     if len(numbers) == 4:

@@ -150,6 +150,7 @@ class UiGenieAgent16kAdapter(Adapter):
                 elif (name := _episode(found.payload)) is None:
                     yield Record(file, found.locator, [found.payload])
                 else:
+                    # Rows of an episode need not stand together, so all wait until the file ends.
                     spill.put(found.locator, found.payload, b"")
                     episodes.setdefault(name, []).append(found.locator)
             for name, places in episodes.items():
@@ -170,6 +171,7 @@ class UiGenieAgent16kAdapter(Adapter):
             episode_id=record.native_id,
             instruction=steps[0].query,
             platform="mobile",
+            # The last status that ends is how it ended.
             outcome=next((end for step in reversed(steps) if (end := _outcome(step.arguments))), None),
         )
         found: list[tuple[str, str, Any]] = []
@@ -179,6 +181,7 @@ class UiGenieAgent16kAdapter(Adapter):
             if step.done > due:
                 builder.gap("steps_missing_in_source")
             try:
+                # Two rows claim the same step, and only the first is taken.
                 if step.done < due:
                     raise ItemError("bad_value", f"a second row of step {step.done + 1}", step.word)
                 actions, lossy, rules = _action(step)
@@ -254,6 +257,7 @@ def _screen(raw: Raw, step: _GenieStep) -> RecordScreen:
     """The step's screen in its declared frame. A picture of another shape (beyond rounding) is left out."""
     screen = RecordScreen.load(raw.read_if_there(step.row["images"][0]), frame=step.size, normalised=True)
     if screen.info is not None and step.size is not None:
+        # Pictures were scaled by whole pixels, so shapes agree up to rounding.
         scale = step.size[0] / screen.info.width_px
         if abs(screen.info.height_px * scale - step.size[1]) > _RATIO_SLACK_PX * (1 + step.size[1] / step.size[0]):
             return RecordScreen(*step.size, None, None, (), MISFIT)
@@ -284,6 +288,7 @@ def _action(step: _GenieStep) -> tuple[Action, bool, list[str]]:
     except ValueError as error:
         raise ItemError("bad_value", str(error), word) from error
     if word == "wait":
+        # How long it waited is lost.
         return Wait(), True, []
     button = str(arguments.get("button")).lower()
     if word == "key" or button == "menu":
@@ -299,6 +304,7 @@ def _swipe(step: _GenieStep) -> tuple[Action, bool, list[str]]:
         if start == end:
             raise ItemError("no_counterpart", "a swipe from a point to itself", step.word)
         return Scroll(start, end, scroll_direction(start, end)), False, ["direction_from_points"]
+    # Fingers move against the view.
     finger = str(step.arguments.get("direction")).lower()
     if finger not in OPPOSITE:
         raise ItemError("bad_value", f"swipe: expected two points or a direction, found {finger[:60]!r}", step.word)

@@ -109,6 +109,7 @@ class UiRefexpAdapter(Adapter):
         expression = pointed_at(words)
         box = _target(features)
         image_id = one(features, "image/id", str)
+        # It becomes part of a path.
         if not re.fullmatch(r"[0-9]{1,12}", image_id):
             raise RecordError("unsafe_path", f"image/id: expected digits, found {image_id[:60]!r}")
         found: list[tuple[str, str, Any]] = []
@@ -136,6 +137,7 @@ def _target(features: dict[str, Any]) -> ScreenBox:
         raise RecordError("missing_field", "expected image/object/bbox lists")
     if len(numbers) != 1:
         raise RecordError("bad_value", f"image/object/bbox: lists of {[len(side) for side in sides]} numbers")
+    # The lists must be of one length, or labels point at others.
     if features.get("image/object/num") and one(features, "image/object/num", float) != len(sides[0]):
         raise RecordError("bad_value", f"image/object/num {features['image/object/num']}, but {len(sides[0])} boxes")
     if not 0 <= label < len(sides[0]):

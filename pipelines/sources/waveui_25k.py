@@ -86,11 +86,13 @@ class Waveui25kAdapter(FlatRowAdapter):
     ) -> None:
         """What the element is, and what it is for."""
         rules = ["written_by_a_model"]
+        # The description tells more than the name.
         if said := _text(row, "description") or _text(row, "name"):
             builder.region(said, box, screen, native_index=0, word=self.word, k=1, count=False, rules=rules)
         if purpose := _text(row, "purpose"):
             builder.sample(
                 "perception",
+                # What is asked here may have a label.
                 caption_text(*centre_in_units(box)).replace("unlabelled ", ""),
                 purpose,
                 screen,

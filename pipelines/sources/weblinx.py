@@ -139,6 +139,7 @@ class WeblinxAdapter(Adapter):
             split = _splits_of(raw).get(record.native_id)
         except RecordError as error:
             raise RecordError(error.reason, error.detail, items) from error
+        # Without a split it might be a test demonstration.
         if split is None:
             raise RecordError("unknown_split", f"{SPLITS} doesn't name this demonstration", items)
         asked = [turn["utterance"].strip() for turn in listed if _instructs(turn) and _utterance(turn)]
@@ -167,12 +168,14 @@ class _Demo:
         self.said: str | None = None
         self.offset = (0.0, 0.0)
         amounts = [_amount(turn) for turn in listed]
+        # A negative number can't be an offset, so here all are amounts.
         self.amounts_proven = any(amount and min(amount) < 0 for amount in amounts)
 
     def read(self) -> None:
         """Add or reject every turn that isn't the instructor's."""
         for place, turn in enumerate(self.listed):
             if _instructs(turn):
+                # What was last asked for goes with every step until more is said.
                 self.said = _utterance(turn) or self.said
                 continue
             word = _word(turn)
@@ -262,6 +265,7 @@ class _Demo:
         moved = (amount[0] - self.offset[0], amount[1] - self.offset[1])
         self.offset = amount
         direction = _direction(amount)
+        # Read as an amount and as an offset; where both tell the same direction, it is sure.
         if not direction or (direction != _direction(moved) and not self.amounts_proven):
             raise ItemError("no_counterpart", f"scroll of {amount}: direction not known")
         return Scroll(direction=direction)

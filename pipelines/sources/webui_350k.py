@@ -84,6 +84,7 @@ class Webui350kAdapter(Adapter):
         """Pages by the last digits of their folder: all devices of a page together."""
         groups: dict[str, list[str]] = {}
         for name in raw.files(f"**/*{TREE}"):
+            # All devices together: the same page in two parts could fall apart.
             groups.setdefault(posixpath.dirname(name)[-2:] or "page", []).append(name)
         return [tuple(group) for _, group in sorted(groups.items())]
 
@@ -136,6 +137,7 @@ def _page(record: Record, raw: Raw) -> tuple[Mapping[str, Any], tuple[float, flo
     match = _DEVICE.fullmatch(record.file)
     device = match["device"] if match else ""
     scale = next((scale for start, scale in SCALES.items() if device.startswith(start)), None)
+    # Without its scale a picture's size isn't that of the page.
     if scale is None:
         raise RecordError(f"unknown_device:{device[:40]}", f"expected one of {', '.join(SCALES)}")
     bare = RecordScreen.load(raw.read_if_there(f"{record.native_id}-screenshot.webp"), normalised=True)
@@ -160,6 +162,7 @@ def _visible(
 ) -> tuple[list[dict[str, Any]], int, int]:
     """(named nodes on the first screen, text nodes that only repeat their parent's name, named nodes elsewhere)."""
     nodes, visible = record.payload["nodes"], _side(raw, f"{record.native_id}-viewport.json.gz")
+    # By their ids, as children repeat the names of their parents.
     names = {node.get("nodeId"): _value(node, "name") for node in nodes if isinstance(node, dict)}
     shown: list[dict[str, Any]] = []
     inner = hidden = 0
@@ -167,6 +170,7 @@ def _visible(
         if not isinstance(node, dict) or not _has_name(node):
             continue
         key = str(node.get("backendDOMNodeId"))
+        # Only the first screen was drawn.
         if visible.get(key) is False or not _on_screen(boxes.get(key), size):
             hidden += 1
         elif _value(node, "role") == "StaticText" and names.get(node.get("parentId")) == _value(node, "name"):
@@ -193,6 +197,7 @@ def _on_screen(box: Any, size: tuple[float, float]) -> bool:
         left, top, width, height = (float(box[name]) for name in ("x", "y", "width", "height"))
     except (TypeError, KeyError, ValueError):
         return False
+    # A thousandth of slack: boxes are rounded.
     inside = left >= -size[0] / 1000 and top >= -size[1] / 1000
     return inside and width > 0 and height > 0 and left + width <= 1.001 * size[0] and top + height <= 1.001 * size[1]
 

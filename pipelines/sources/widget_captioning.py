@@ -82,6 +82,7 @@ class WidgetCaptioningAdapter(Adapter):
             if not file.endswith(".csv"):
                 yield Broken(file, "file", "unknown_schema", f"expected a CSV file with columns {COLUMNS}")
                 continue
+            # By both, as ids repeat across the data sets.
             screens: dict[tuple[str, str], tuple[str, list[dict[str, str]]]] = {}
             for row in csv_rows(raw, file, COLUMNS):
                 if isinstance(row, Broken):
@@ -101,6 +102,7 @@ class WidgetCaptioningAdapter(Adapter):
         if dataset != "rico":
             raise RecordError("bad_value", f"datasetId: expected rico or nr, found {dataset!r:.60}", len(widgets))
         identifier = rico.screen_id(widgets[0]["screenId"], len(widgets))
+        # Without a split it might be a test screen.
         split = rico.listed_split(raw, identifier)
         if split is None:
             raise RecordError("missing_field", f"no split list names screen {identifier}", len(widgets))
@@ -118,12 +120,14 @@ class WidgetCaptioningAdapter(Adapter):
             builder.reject(
                 problem.reason, native=widgets[index], native_index=index, word=problem.word, detail=str(problem)
             )
+        # Also those of widgets that were rejected: they are on the screen all the same.
         bearers = Counter(text.casefold() for widget in widgets for text in set(_split(widget)))
         for index, captions, element in found:
             for place, caption in enumerate(captions):
                 builder.region(
                     caption, element["box"], screen, native_index=index, word=WORD, k=2 * place, count=place == 0
                 )
+                # A caption that two widgets bear points at neither.
                 if bearers[caption.casefold()] == 1:
                     builder.grounding(
                         caption,
@@ -141,6 +145,7 @@ class WidgetCaptioningAdapter(Adapter):
 def _split(widget: Mapping[str, str]) -> list[str]:
     """The different captions in order, whatever their case."""
     texts = (text.strip() for text in widget["captions"].split("|"))
+    # The first spelling stays, hence twice reversed.
     return list({text.casefold(): text for text in reversed([text for text in texts if text])}.values())[::-1]
 
 
