@@ -14,7 +14,8 @@ declare -A package_of=(
   [adb]=adb [sshd]=openssh-server [Xvfb]=xvfb [xdotool]=xdotool [xclip]=xclip [import]=imagemagick [openbox]=openbox
   [dbus-daemon]=dbus [dbus-launch]=dbus-x11 [galculator]=galculator [mousepad]=mousepad [thunar]=thunar
   [xfce4-appearance-settings]=xfce4-settings [gnumeric]=gnumeric [abiword]=abiword [xfce4-terminal]=xfce4-terminal
-  [gtkhash]=gtkhash [engrampa]=engrampa [ristretto]=ristretto [mtpaint]=mtpaint [atril]=atril [tesseract]=tesseract-ocr
+  [gtkhash]=gtkhash [engrampa]=engrampa [ristretto]=ristretto [mtpaint]=mtpaint [atril]=atril
+  [bwrap]=bubblewrap [tesseract]=tesseract-ocr
 )
 # A machine that would start a login server by itself gets none from here: those tests are skipped there.
 [[ -d /run/systemd/system ]] && unset "package_of[sshd]"

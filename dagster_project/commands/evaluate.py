@@ -28,6 +28,7 @@ EXAMPLES = """examples:
   vesper eval out/unified --suite miniwob --limit 60 --temperature 1 --attempts 8 --workers 2 --record
   vesper eval --suite screenspot_pro --raw ~/data/SSPro --base-url http://127.0.0.1:8000/v1 --model UI-Venus-8B
   vesper eval --suite screenspot_pro --base-url http://127.0.0.1:8000/v1 --model UI-Venus-8B --profile ui-venus-1.5
+  vesper eval out/unified --suite osworld --raw ~/OSWorld/evaluation_examples --only os --out report.json
   vesper eval --suite miniwob --base-url http://127.0.0.1:8000/v1 --model thinker --thinking --max-new-tokens 4096"""
 
 
@@ -54,7 +55,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FAMILY",
-        help="worlds: this page, goal or site alone; repeatable",
+        help="worlds: this page, goal or site alone; osworld: a domain or id; repeatable",
     )
     add("--style", choices=("full", "nano"), help="worlds: how large they are drawn (by the checkpoint's preset)")
     add("--state", type=Path, metavar="DIR", help="worlds: keep journals here, so that a run goes on after a crash")
@@ -190,6 +191,10 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"points were read as {summary['frame']} of the picture, from {said}"
     if summary.get("not_answered"):
         yield f"not answered: {summary['not_answered']}"
+    if left_out := summary.get("not_played"):
+        kinds = ", ".join(f"{kind} {count}" for kind, count in left_out["by_kind"].items())
+        yield f"not played here: {left_out['left_out']} tasks, for want of {kinds or 'nothing'} (--out says each)"
+        yield from (f"no task file: {name}: {why}" for name, why in left_out["bad_files"].items())
     if why := summary.get("not_counted_why"):
         yield f"not counted: {', '.join(f'{reason} ({count})' for reason, count in list(why.items())[:5])}"
 

@@ -50,6 +50,13 @@ def _webapp_state(evaluator: Evaluator, state: State, answer: str) -> bool:
     return checks_hold(evaluator, state, answer)
 
 
+def _osworld(evaluator: Evaluator, state: State, answer: str) -> bool:
+    """The whole score, as its task file's own evaluator gave it (`osworld.evaluation`)."""
+    if state["undecided"]:
+        raise ValueError(f"osworld: {state['undecided']}")
+    return float(state["score"]) > 1 - 1e-9
+
+
 def _care(evaluator: Evaluator, state: State, answer: str) -> bool:
     return succeeded(evaluator, state)
 
@@ -62,6 +69,7 @@ RULES: dict[str, Callable[[Evaluator, State, str], bool]] = {
     "desktop_state": _desktop_state,
     "webapp_state": _webapp_state,
     "care": _care,
+    "osworld": _osworld,
     GRAPH_SCREEN: is_open,
 }
 

@@ -65,6 +65,12 @@ def _desktop(**options: Any) -> Iterator[World]:
         yield world
 
 
+def _osworld(**options: Any) -> AbstractContextManager[World]:
+    from generators.worlds.osworld.osworld_world import open_osworld
+
+    return open_osworld(**options)
+
+
 def _datasette(**options: object) -> AbstractContextManager[World]:
     from generators.worlds.webapps.datasette.datasette_world import open_datasette
 
@@ -106,6 +112,7 @@ WORLDS: dict[str, WorldKind] = {
     "pages/web": WorldKind("web", _pages("web"), app_starts.page_app),
     "miniwob": WorldKind("web", _miniwob, app_starts.miniwob_task),
     "desktop": WorldKind("desktop", _desktop, app_starts.program),
+    "osworld": WorldKind("desktop", _osworld),
     "datasette": WorldKind("web", _datasette, app_starts.web_app("datasette")),
     "django_admin": WorldKind("web", _django_admin, app_starts.web_app("django_admin")),
     "dagster_ui": WorldKind("web", _dagster_ui, app_starts.web_app("dagster_ui")),

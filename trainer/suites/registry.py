@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trainer.suites.reading import Benchmark
 
 CARE, DESKTOP = "care", "desktop"
-Kind = Literal["heldout", "grounding", "steps", "worlds", "android_world", "latent"]
+Kind = Literal["heldout", "grounding", "steps", "worlds", "android_world", "osworld", "latent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ SUITES: Mapping[str, Suite] = {
         Suite(DESKTOP, "episodes in the programs of a desktop", "worlds", domain="computer"),
         Suite(CARE, "requests that do harm at their word, and twins without risk", "worlds"),
         Suite("android_world", "AndroidWorld by its own harness", "android_world"),
+        Suite("osworld", "task files in OSWorld's form, on sealed desktops", "osworld"),
         Suite("latent", "latent space of screens", "latent"),
     )
 }

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.stages import CORPUS, HELDOUT
-from trainer.suites.care import BESIDE, care_summary, case_cluster
-from trainer.suites.registry import CARE, Suite, benchmark, suite
+from trainer.suites.registry import Suite, benchmark, suite
 
 if TYPE_CHECKING:
     from generators.policies.policy_maker import PolicyMaker
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from trainer.evaluation.controls import BlindTable
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.suites.answering import CheckpointAnswers, EndpointAnswers
-from trainer.suites.options import DEFAULT_EPISODES, EvaluationSubject, SuiteOptions
+from trainer.suites.options import EvaluationSubject, SuiteOptions
 
-KINDS_FOR_SERVED = ("grounding", "steps", "worlds", "android_world")
+KINDS_FOR_SERVED = ("grounding", "steps", "worlds", "android_world", "osworld")
 
 
 def run_suite(
@@ -46,6 +45,7 @@ def run_suite(
         "steps": _steps,
         "worlds": _worlds,
         "android_world": _android_world,
+        "osworld": _worlds,
         "latent": _latent,
     }
     with ExitStack() as stack:
@@ -64,12 +64,12 @@ def run_suite(
 @contextmanager
 def _bar(known: Suite, progress: bool, on_event: OnEvent | None) -> Iterator[OnEvent | None]:
     """Who gets a suite's events: `on_event`, behind a bar for the kinds of suites that have none of their own."""
-    if not progress or known.kind not in ("worlds", "latent"):
+    if not progress or known.kind not in ("worlds", "osworld", "latent"):
         yield on_event
         return
     from tqdm import tqdm
 
-    with tqdm(desc=known.name, unit="episode" if known.kind == "worlds" else "screen", mininterval=2) as bar:
+    with tqdm(desc=known.name, unit="screen" if known.kind == "latent" else "episode", mininterval=2) as bar:
 
         def listener(event: dict[str, Any]) -> None:
             bar.total = event.get("of", bar.total)
@@ -270,37 +270,12 @@ def _steps(known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_e
 def _worlds(
     known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
 ) -> dict[str, Any]:
-    from trainer.suites import world_tasks
-    from trainer.suites.worlds import task_cluster, world_success
+    from trainer.suites.episodes import play_suite, style_of
 
     policy = _policy(subject, options)
-    preset = getattr(getattr(getattr(policy, "processor", None), "preset", None), "name", "")
-    style = options.style or ("nano" if preset == "nano" else "full")
-    pool = world_tasks.pool(style, options.workers)
-    contracts = world_tasks.contracts(known.name, options.limit or DEFAULT_EPISODES, options.seed, options.only)
-    report = world_success(
-        policy,
-        contracts,
-        pool,
-        seeds=(options.seed,),
-        attempts=options.attempts,
-        temperature=options.temperature,
-        workers=options.workers,
-        folder=_kept(subject, options, style),
-        max_new_tokens=options.max_new_tokens,
-        on_event=on_event,
-        cluster=case_cluster if known.name == CARE else task_cluster,
-    )
-    beside = care_summary(report["records"]) if known.name == CARE else {}
-    first = {name: beside[name] for name in BESIDE if name in beside}  # what belongs together is printed together
-    summary = {**first, **report["summary"], **beside}
-    config = {**report["config"], "style": style, **_asked(subject, options)}
-    return {
-        **report,
-        "policy": report["records"][0]["policy"],
-        "config": config,
-        "summary": {"headline": summary["success"], "headline_of": "success", **summary},
-    }
+    style = style_of(policy, options)
+    report = play_suite(known, policy, options, style, _kept(subject, options, style), on_event)
+    return {**report, "config": {**report["config"], **_asked(subject, options)}}
 
 
 def _asked(subject: EvaluationSubject, options: SuiteOptions) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
 from generators.worlds.care.care_case import outcome_of
 from generators.worlds.evaluators import holds
+from generators.worlds.osworld.evaluation import score_column
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.statistics import crossed_interval, mean_or_none, pass_at_k
@@ -234,7 +235,7 @@ def record_of(
     success, why = outcome(done)
     steps = (len(done.turns), sum(turn.action is None for turn in done.turns))
     plain = _record(done.contract, done.seed, success, why, done.ended, steps, policy, run, cluster)
-    return plain | care_columns(outcome_of(done.end_state))
+    return plain | care_columns(outcome_of(done.end_state)) | score_column(done.end_state)
 
 
 def record_of_rollout(

@@ -60,6 +60,11 @@ class DesktopWorld:
         # "world" is the contract's word and not the driver's.
         self._thread.run(self._device.reset({name: value for name, value in start.items() if name != "world"}))
 
+    def begin(self, files: Mapping[str, str]) -> None:
+        """A fresh home folder with these files, {path: text}, and no program."""
+        self.answer = ""
+        self._thread.run(self._device.reset({"files": dict(files)}))
+
     def observe(self) -> Observation:
         seen = self._thread.run(self._device.observe())
         self.size_px = self._device.size_px

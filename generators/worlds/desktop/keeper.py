@@ -116,7 +116,10 @@ def start(plan: dict[str, Any]) -> tuple[str, str, subprocess.Popen[bytes]]:
     os.close(writer)
     env["DISPLAY"] = f":{int(read_line(reader, server, 'Xvfb'))}"
     os.close(reader)
-    daemon = run(["dbus-daemon", "--session", "--nofork", "--nopidfile", "--print-address"], stdout=subprocess.PIPE)
+    bus = ["dbus-daemon", "--session", "--nofork", "--nopidfile", "--print-address"]
+    if "bus" in plan:
+        bus.append(f"--address={plan['bus']}")
+    daemon = run(bus, stdout=subprocess.PIPE)
     assert daemon.stdout is not None
     env["DBUS_SESSION_BUS_ADDRESS"] = read_line(daemon.stdout.fileno(), daemon, "dbus-daemon")
     # No session manager: windows of an earlier session aren't restored.
@@ -156,7 +159,8 @@ def main() -> None:
         raise SystemExit("keeper: this system has no subreapers; expected Linux 3.4 or newer")
     plan = json.loads(sys.stdin.buffer.readline())
     # Listening at once, so that the port is taken before it is named.
-    listener = socket.create_server(("127.0.0.1", 0))
+    # a sealed session has a network of its own: whoever starts it listens outside and hands the socket in
+    listener = socket.socket(fileno=plan["listener"]) if "listener" in plan else socket.create_server(("127.0.0.1", 0))
     display = ""
     try:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import monotonic, sleep
+from typing import Protocol
 
 from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.desktop.desktop_task import DesktopTask, Intent, failed_checks
@@ -32,6 +33,18 @@ POINTED: dict[str, Callable[[Point], Action]] = {
     "double": DoubleClick,
 }
 """What is done at the centre of an element."""
+
+
+class PointedWorld(Protocol):
+    """A desktop whose elements can be aimed at."""
+
+    def elements(self) -> tuple[ScreenElement, ...]:
+        """What is on the screen."""
+        ...
+
+    def act(self, action: Action) -> None:
+        """See `World.act`."""
+        ...
 
 
 def find(elements: Sequence[ScreenElement], role: str, name: str) -> ScreenElement:
@@ -72,7 +85,7 @@ class IntentPerformer:
     """Carries intents out one after the other. A run of clicks on toggle buttons (a calculator's keys), which move
     nothing, is aimed by one look."""
 
-    def __init__(self, world: DesktopWorld) -> None:
+    def __init__(self, world: PointedWorld) -> None:
         self._world = world
         self._seen: tuple[ScreenElement, ...] = ()
 

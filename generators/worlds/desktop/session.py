@@ -7,12 +7,14 @@ own on the loopback interface, all in one temporary folder. Nothing of it is lef
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,7 @@ from generators.devices.device import DeviceEndpoint, DeviceError
 from generators.worlds.desktop.keeper import forget_display
 from generators.worlds.desktop.program import PATH
 from generators.worlds.desktop.programs import PROGRAMS, driver_options, missing_packages
+from generators.worlds.desktop.sealing import BUS, HOME, RUNTIME, USER, find_seal, sealed_command
 from pipelines.processes import end_process
 
 START_S = 60.0
@@ -76,13 +79,13 @@ def _make_keys(folder: Path) -> str:
     return " ".join((folder / "host_key.pub").read_text().split()[:2])
 
 
-def _write_config(folder: Path) -> Path:
-    """Key authentication of this user only, nothing forwarded, no PAM."""
+def _write_config(folder: Path, user: str) -> Path:
+    """Key authentication of one user only, nothing forwarded, no PAM."""
     config = folder / "sshd_config"
     lines = [
         f"HostKey {folder / 'host_key'}",
         f"AuthorizedKeysFile {folder / 'authorized_keys'}",
-        f"AllowUsers {getpass.getuser()}",
+        f"AllowUsers {user}",
         "PidFile none",
         "UsePAM no",
         "StrictModes no",
@@ -103,14 +106,15 @@ def _write_config(folder: Path) -> Path:
     return config
 
 
-def _make_plan(folder: Path, size: tuple[int, int]) -> dict[str, object]:
+def _make_plan(folder: Path, size: tuple[int, int], user: str, home: str, runtime: str) -> dict[str, object]:
+    """What the keeper starts; `home` and `runtime` are folders as the session sees them."""
     for name in ("home", "run"):
         (folder / name).mkdir(mode=0o700)
     # The mark says that this home may be emptied: a reset deletes what lies in it.
     (folder / "home" / MARK).touch()
     env = {
-        "HOME": str(folder / "home"),
-        "XDG_RUNTIME_DIR": str(folder / "run"),
+        "HOME": home,
+        "XDG_RUNTIME_DIR": runtime,
         "PATH": PATH,
         "LANG": "C.UTF-8",
         # settings lie in files of the disposable home, where a reset and the truth find them
@@ -118,14 +122,14 @@ def _make_plan(folder: Path, size: tuple[int, int]) -> dict[str, object]:
         # Programs of both toolkits tell their trees only with these set.
         "NO_AT_BRIDGE": "0",
         "GTK_MODULES": "gail:atk-bridge",
-        "USER": getpass.getuser(),
+        "USER": user,
     }
     return {
         "folder": str(folder),
         "env": env,
         "size": list(size),
         "log": str(folder / "session.log"),
-        "sshd_config": str(_write_config(folder)),
+        "sshd_config": str(_write_config(folder, user)),
         "sshd": shutil.which("sshd", path=PATH),
     }
 
@@ -144,54 +148,78 @@ def _ready(keeper: subprocess.Popen[bytes], folder: Path) -> dict[str, object]:
 
 
 @contextmanager
-def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[DeviceEndpoint]:
+def open_desktop(
+    size: tuple[int, int] = (1280, 800), *, sealed: bool = False, modules: Path | None = None
+) -> Iterator[DeviceEndpoint]:
     """A desktop of `size` pixels, as an endpoint for the SSH driver, with all programs of `PROGRAMS`; one that isn't
-    installed is told with its package when it is to be started. Raises `DesktopMissing` where the session itself lacks
-    something, `DeviceError` where it doesn't start."""
+    installed is told with its package when it is to be started. `sealed`: it has no network and sees nothing of this
+    machine but its programs and a folder of Python `modules` (see `sealing`). Raises `DesktopMissing` where the session
+    itself lacks something, `DeviceError` where it doesn't start."""
     if not all(type(side) is int and 320 <= side <= 8192 for side in size):
         raise ValueError(f"desktop: expected a size of 320 to 8192 pixels a side, found {size!r}")
-    if missing := find_base_missing():
+    seal = find_seal() if sealed else ""
+    if missing := find_base_missing() + [seal] * bool(seal):
         raise DesktopMissing(
             f"desktop session: not installed: {', '.join(missing)}; apt-get install {' '.join(missing)}"
         )
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 and not sealed:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd of root begins nowhere without it
     folder = Path(tempfile.mkdtemp(prefix="desktop-"))
+    user, home, runtime = getpass.getuser(), str(folder / "home"), str(folder / "run")
+    if sealed:
+        user, home, runtime = USER, HOME, RUNTIME
     try:
         host_key = _make_keys(folder)
-        plan = _make_plan(folder, size)
-        script = Path(__file__).with_name("keeper.py")
-        # Isolated (`-I`): it must run with the standard library alone, whatever PYTHONPATH says.
-        keeper = subprocess.Popen(
-            [sys.executable, "-I", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
-        assert keeper.stdin is not None and keeper.stdout is not None
-        said: dict[str, object] = {"display": ""}
-        try:
-            keeper.stdin.write(json.dumps(plan).encode() + b"\n")
-            keeper.stdin.flush()
-            # The address, only when everything runs.
-            said = _ready(keeper, folder)
+        plan = _make_plan(folder, size, user, home, runtime)
+        if sealed:
+            plan["bus"] = BUS
+        with _kept(folder, plan, sealed, modules) as said:
             yield DeviceEndpoint(
                 "ssh",
                 "127.0.0.1",
                 int(str(said["port"])),
                 options={
-                    "user": getpass.getuser(),
+                    "user": user,
                     "key_file": str(folder / "user_key"),
                     "host_key": host_key,
                     "display": said["display"],
                     "bus": said["bus"],
-                    "home": str(folder / "home"),
-                    "runtime_dir": str(folder / "run"),
+                    "home": home,
+                    "runtime_dir": runtime,
                     **driver_options(tuple(PROGRAMS.values())),
                 },
             )
-        finally:
-            keeper.stdin.close()
-            # the end of its input makes it end the session's programs, which takes a while
-            end_process(keeper, wait_s=15, signals=(signal.SIGKILL,), grace_s=None)
-            keeper.stdout.close()
-            forget_display(str(said["display"]))  # the keeper may have been killed
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _kept(folder: Path, plan: dict[str, object], sealed: bool, modules: Path | None) -> Iterator[dict[str, object]]:
+    """The session's keeper, and with it all that it started, for the time of a `with`; gives what it said."""
+    script = Path(__file__).with_name("keeper.py")
+    # Isolated (`-I`): it must run with the standard library alone, whatever PYTHONPATH says.
+    command = sealed_command(folder, script, modules) if sealed else [sys.executable, "-I", str(script)]
+    with contextlib.ExitStack() as stack:
+        shared: tuple[int, ...] = ()
+        if sealed:  # its own loopback is not ours: it gets a socket that listens here
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            shared = (listener.fileno(),)
+            plan["listener"] = listener.fileno()
+        keeper = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, pass_fds=shared
+        )
+    assert keeper.stdin is not None and keeper.stdout is not None
+    said: dict[str, object] = {"display": ""}
+    try:
+        keeper.stdin.write(json.dumps(plan).encode() + b"\n")
+        keeper.stdin.flush()
+        # The address, only when everything runs.
+        said = _ready(keeper, folder)
+        yield said
+    finally:
+        keeper.stdin.close()
+        # the end of its input makes it end the session's programs, which takes a while
+        end_process(keeper, wait_s=15, signals=(signal.SIGKILL,), grace_s=None)
+        keeper.stdout.close()
+        if not sealed:  # whose display has a socket in a /tmp of its own
+            forget_display(str(said["display"]))  # the keeper may have been killed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +20,8 @@ from generators.worlds.desktop.tasks_archives import packed
 def test_a_desktop_that_does_not_start_says_why_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = session._make_plan
 
-    def of_no_size(folder: Path, size: tuple[int, int]) -> dict[str, Any]:
-        return {**plan(folder, size), "size": ["no", "size"]}
+    def of_no_size(*given: Any) -> dict[str, Any]:
+        return {**plan(*given), "size": ["no", "size"]}
 
     monkeypatch.setattr(session, "_make_plan", of_no_size)
     why = "desktop session did not start: Xvfb ended with code 1"

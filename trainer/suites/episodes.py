@@ -1,0 +1,55 @@
+"""The suites whose questions are whole episodes in worlds, from a policy to a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from trainer.runtime.tracking import OnEvent
+from trainer.suites import world_tasks
+from trainer.suites.care import BESIDE, care_summary, case_cluster
+from trainer.suites.options import DEFAULT_EPISODES, SuiteOptions
+from trainer.suites.osworld import osworld_success
+from trainer.suites.registry import CARE, Suite
+from trainer.suites.worlds import task_cluster, world_success
+
+
+def style_of(policy: object, options: SuiteOptions) -> str:
+    """How worlds are drawn for a policy: as the options say, else small for a nano checkpoint alone."""
+    preset = getattr(getattr(getattr(policy, "processor", None), "preset", None), "name", "")
+    return options.style or ("nano" if preset == "nano" else "full")
+
+
+def play_suite(
+    known: Suite,
+    policy: Any,
+    options: SuiteOptions,
+    style: str,
+    folder: Path | None = None,
+    on_event: OnEvent | None = None,
+) -> dict[str, Any]:
+    """A suite's report. `policy` as `world_success` takes it; `folder` keeps episodes, so that a run goes on."""
+    if known.kind == "osworld":
+        return osworld_success(policy, options, folder, on_event)
+    report = world_success(
+        policy,
+        world_tasks.contracts(known.name, options.limit or DEFAULT_EPISODES, options.seed, options.only),
+        world_tasks.pool(style, options.workers),
+        seeds=(options.seed,),
+        attempts=options.attempts,
+        temperature=options.temperature,
+        workers=options.workers,
+        folder=folder,
+        max_new_tokens=options.max_new_tokens,
+        on_event=on_event,
+        cluster=case_cluster if known.name == CARE else task_cluster,
+    )
+    beside = care_summary(report["records"]) if known.name == CARE else {}
+    first = {name: beside[name] for name in BESIDE if name in beside}  # what belongs together is printed together
+    summary = {**first, **report["summary"], **beside}
+    return {
+        **report,
+        "policy": report["records"][0]["policy"],
+        "config": {**report["config"], "style": style},
+        "summary": {"headline": summary["success"], "headline_of": "success", **summary},
+    }
