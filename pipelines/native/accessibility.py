@@ -132,6 +132,7 @@ def decode(data: bytes) -> list[Window]:
 
 def _window(data: memoryview) -> Window:
     known: dict[str, Any] = {}
+    # Numbers are those of the forest's definition; what it holds beside these isn't needed.
     for number, kind, value in fields(data):
         if number == 1:
             known["bounds"] = _rect(as_bytes(number, kind, value))
@@ -160,6 +161,7 @@ def _node(data: memoryview) -> AccessibilityNode:
         elif number == _BOUNDS:
             known["bounds"] = _rect(as_bytes(number, kind, value))
         elif number == _CHILDREN and kind == BYTES:
+            # Writers pack repeated numbers or don't; readers must take both.
             children += packed_varints(as_bytes(number, kind, value))
         elif number == _CHILDREN:
             children.append(as_int(number, kind, value))
@@ -219,6 +221,7 @@ def elements(windows: Sequence[Window], size_px: tuple[int, int]) -> list[dict[s
             try:
                 box = box_to_unit(node.bounds, size_px)
             except OffScreen:
+                # A view beside the screen is in the tree, but nobody can see it.
                 continue
             if box[0] < box[2] and box[1] < box[3]:
                 role = node.class_name.rpartition(".")[2]

@@ -67,10 +67,12 @@ def gesture(code: int, touch_yx: Sequence[float], lift_yx: Sequence[float], text
     if len(touch_yx) != 2 or len(lift_yx) != 2:
         raise ItemError("bad_value", f"expected two numbers each, found touch {touch_yx!r}, lift {lift_yx!r}", word)
     try:
+        # The source puts y first.
         start = point_to_unit((touch_yx[1], touch_yx[0]), (1.0, 1.0))
         end = point_to_unit((lift_yx[1], lift_yx[0]), (1.0, 1.0))
     except OffScreen as error:
         raise ItemError("off_screen", f"touch (y, x) {list(touch_yx)}, lift {list(lift_yx)}: {error}", word) from error
+    # The distance that the source itself uses to tell taps from swipes.
     if math.dist(touch_yx, lift_yx) <= TAP_DISTANCE:
         return Click(start), f"{word}/tap", ["click_at_touch_point"]
     return Scroll(start, end, scroll_direction(start, end)), f"{word}/swipe", ["direction_from_points"]
@@ -92,6 +94,7 @@ def ocr_elements(
         try:
             box = box_to_unit((x, y, x + width, y + height), size)
         except OffScreen:
+            # Annotated boxes may lie beside the picture.
             continue
         if box[0] >= box[2] or box[1] >= box[3]:
             continue

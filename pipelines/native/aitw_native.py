@@ -87,9 +87,11 @@ def group(file: str, unit: str, steps: Iterable[tuple[int, Step] | Broken]) -> I
         except RecordError as error:
             yield Broken(file, f"{unit} {index}", error.reason, error.detail, items=1, native=step)
             continue
+        # Only now: a repeat of the last step would otherwise be taken for another episode.
         for other in [name for name, taken in open_steps.items() if name != episode_id and _is_complete(taken)]:
             yield from leave(other)
         open_steps.setdefault(episode_id, []).append((index, step))
+        # A file of nothing but broken episodes would hold all of them in memory.
         if len(open_steps) > MAX_OPEN_EPISODES:
             yield from leave(next(iter(open_steps)))
     for episode_id in list(open_steps):
@@ -100,6 +102,7 @@ def _takes(numbered: _Numbered) -> list[_Numbered]:
     """An episode that stands in the file twice is two records; single steps that stand twice stay with theirs."""
     ids = [tuple(step.get("step_id", ())) for _, step in numbered]
     length = len(set(ids))
+    # As many repeats of each step as of the others, or they are no takes.
     if len(ids) % length or not _is_complete(numbered[:length]):
         return [numbered]
     takes = [numbered[at : at + length] for at in range(0, len(ids), length)]
@@ -116,11 +119,13 @@ def gathered(file: str, records: Iterable[Record | Broken]) -> Iterator[RecordBa
     waiting: list[Record] = []
     rows = size = 0
     for found in records:
+        # What columns can't hold is mapped by row.
         if isinstance(found, Broken) or not is_regular(found.payload["steps"]):
             yield found
             continue
         waiting.append(found)
         rows += len(found.payload["steps"])
+        # Pixels fill memory long before rows do.
         size += sum(len(step[PIXELS][0]) for step in found.payload["steps"] if step.get(PIXELS))
         if rows >= BATCH_ROWS or size >= BATCH_BYTES:
             yield columnised(file, waiting)

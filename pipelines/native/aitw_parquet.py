@@ -51,6 +51,7 @@ def read_parquet(raw: Raw, file: str) -> Iterator[RecordBatch | Record | Broken]
         if isinstance(rows, Broken):
             yield rows
             return
+        # One ahead, so that an episode that goes on is seen.
         after = next(pieces, None)
         bounds, names = _runs(rows)
         if isinstance(after, pa.Table) and _goes_on(names, after):
@@ -58,6 +59,7 @@ def read_parquet(raw: Raw, file: str) -> Iterator[RecordBatch | Record | Broken]
             if last:
                 yield from _episodes(file, rows.slice(0, last), bounds[:-1], names[:-1], first)
             rows, first = _joined(rows.slice(last), after), first + last
+            # Without yielding: the piece may end in the same episode again.
             continue
         if len(rows):
             yield from _episodes(file, rows, bounds, names, first)
@@ -73,6 +75,7 @@ def _goes_on(names: pa.Array, after: pa.Table) -> bool:
 
 def _joined(held: pa.Table, rows: pa.Table) -> pa.Table:
     """Two pieces as one, each column contiguous."""
+    # Other types in a later piece: by way of Python, as that is rare.
     if held.schema != rows.schema:
         held = pa.Table.from_pylist(held.to_pylist(), rows.schema)
     return pa.concat_tables([held, rows]).unify_dictionaries().combine_chunks()
@@ -86,6 +89,7 @@ def _tables(raw: Raw, file: str) -> Iterator[pa.Table | Broken]:
     except (pa.ArrowException, OSError) as error:
         yield _damage(file, 0, error, 0)  # the footer is gone: how many rows there were can't be known
         return
+    # Refused as a whole, with its rows counted.
     if "episode_id" not in (names := metadata.schema.to_arrow_schema().names):
         detail = f"expected AITW's features, found columns {names}"[:300]
         yield Broken(file, "file", "unknown_schema", detail, metadata.num_rows)
@@ -114,6 +118,7 @@ def _pieces(raw: Raw, file: str, metadata: Any) -> Iterator[pa.Table]:
                 pass
     with _opened(raw, file, metadata, []) as source:
         for piece in source.iter_batches(batch_size=size):
+            # What was read as dictionaries already is passed over.
             known = min(done, piece.num_rows)
             done -= known
             if known < piece.num_rows:
@@ -155,6 +160,7 @@ def _runs(rows: pa.Table) -> tuple[np.ndarray, pa.Array]:
     found = _bare(column, odd, may_be_null=False)
     if not _is_text(found.type):
         return np.arange(len(column) + 1), pa.nulls(len(column), pa.string())
+    # A name can only change where its number in the dictionary does.
     heads = np.arange(len(column))
     if pa.types.is_dictionary(found.type) and not odd.any():
         heads = run_starts(found.indices)[:-1]
@@ -171,12 +177,14 @@ def _episodes(
 ) -> Iterator[RecordBatch | Record | Broken]:
     """Whole episodes → a batch of the regular ones, then the others; `first` is the number of the first row."""
     native, odd = _native(rows)
+    # No column can hold it: all by row.
     if native is None or ids.null_count:
         yield from gathered(file, group(file, "row", _dicts(rows, np.arange(len(rows)), first)))
         return
     irregular = any_of(odd, bounds) | ~_in_order(native, bounds)
     regular = np.flatnonzero(~irregular)
     if regular.size:
+        # Where all are regular, nothing is copied.
         sound = ~irregular[parents(bounds)]
         table = native if sound.all() else native.filter(pa.array(sound))
         starts = np.concatenate([[0], np.cumsum(np.diff(bounds)[regular])])
@@ -197,6 +205,7 @@ def _in_order(native: pa.Table, bounds: np.ndarray) -> np.ndarray:
     )
     goals, values = codes_of(undecoded(native["goal_info"]))
     said = np.array([bool(value.strip()) for value in values.to_pylist()], bool)
+    # A goal is one per episode, so the first row's number stands for it.
     return ~any_of(~ok, bounds) & same_in(goals, bounds) & said[goals[bounds[:-1]]]
 
 
@@ -204,6 +213,7 @@ def _native(rows: pa.Table) -> tuple[pa.Table | None, np.ndarray]:
     """Rows → columns of `NATIVE`, and which rows don't fit them; None if a whole column doesn't."""
     odd = np.zeros(len(rows), bool)
     names = set(rows.column_names)
+    # Fields nobody knows, or some that are missing.
     if names - KNOWN or (KNOWN - names) - MAY_LACK:
         return None, odd
     columns: dict[str, pa.Array] = {}
@@ -224,10 +234,12 @@ def _native(rows: pa.Table) -> tuple[pa.Table | None, np.ndarray]:
             found = _flat(column) if name == POSITIONS else column
             if not _is_list(found.type) or not _fits_list(found.type.value_type, kind.value_type):
                 return None, odd
+            # Nulls are absent features, which rows can hold and columns can't.
             odd |= np.asarray(pc.is_null(found)) | _holds_null(found)
         if name == POSITIONS:
             columns[name] = narrowed(found if found.type.value_type == pa.float32() else found.cast(kind))
         else:
+            # Equal features must have equal types in every file, as digests are made of them.
             columns[name] = found if _has_dictionary(found.type) else found.cast(kind)
     table = pa.table(columns)
     odd |= _odd_shapes(table)

@@ -75,6 +75,7 @@ def read(raw: Raw, files: tuple[str, ...]) -> Iterator[RecordBatch | Record | Br
             continue
         waiting.append(record)
         before, rows = rows, rows + len(record.payload)
+        # Looking into folders costs time, so only now and then.
         some_more = before // PICTURE_ROWS < rows // PICTURE_ROWS
         if rows >= BATCH_ROWS or (some_more and _has_pictures(raw, record)):
             yield from _sorted_out(waiting)
@@ -99,6 +100,7 @@ def _records(raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
 
 
 def content_of(steps: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    # The same episode under another path is still the same.
     return [{name: value for name, value in step.items() if name not in PATHS} for step in steps]
 
 
@@ -160,11 +162,13 @@ def _are_regular(table: pa.Table, starts: np.ndarray) -> np.ndarray:
     """Which episodes columns can hold: steps complete and in order, one id and instruction, pairs of numbers, pictures
     below the folder. What the values mean is for the mapping to say."""
     sizes = np.diff(starts)
+    # Numbers must count up from 0 within each episode.
     ok = np.asarray(table["step_id"]) == np.arange(len(table)) - np.repeat(starts[:-1], sizes)
     ok &= np.asarray(table["episode_length"]) == np.repeat(sizes, sizes)
     for name, pattern in (("result_touch_yx", _PAIR), ("result_lift_yx", _PAIR)):
         ok &= np.asarray(pc.match_substring_regex(plain(table[name]), f"^{pattern}$"))
     path = plain(table["image_path"])
+    # A path out of the folder is for the mapping by row to refuse.
     ok &= ~np.asarray(pc.match_substring_regex(path, _UNSAFE)) & (np.asarray(pc.binary_length(path)) > 0)
     regular = ~any_of(~ok, starts)
     for name in ("episode_id", "instruction"):
@@ -190,6 +194,7 @@ def gestures(table: pa.Table) -> gesture_columns.Gestures:
         else column_json.strings(points.get(name, plain(table[name])))
         for name in IN_NATIVE
     }
+    # Each different text is parsed once.
     pairs = _pairs(touch.dictionary)
     return gesture_columns.Gestures(
         code=np.asarray(table["result_action_type"]),

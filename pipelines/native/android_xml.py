@@ -51,6 +51,7 @@ def bounds_of(text: str) -> Bounds | None:
 
 def views(data: bytes) -> list[AndroidView]:
     """A tree → its views. Raises `TreeError`, also on a document type: entities in it could grow without bound."""
+    # Before the parser, which would already expand them.
     if any(word in data for word in _FORBIDDEN):
         raise TreeError("a document type or entity has no place in a view tree")
     try:
@@ -61,6 +62,7 @@ def views(data: bytes) -> list[AndroidView]:
 
 
 def _view(node: ElementTree.Element) -> AndroidView:
+    # Dumps name a view by its class, or by the tag itself.
     kind = node.get("class") or node.tag
     flags = ("clickable", "long-clickable", "checkable", "scrollable")
     return AndroidView(
@@ -69,6 +71,7 @@ def _view(node: ElementTree.Element) -> AndroidView:
         description=node.get("content-desc") or "",
         resource_id=node.get("resource-id") or "",
         bounds=bounds_of(node.get("bounds") or ""),
+        # Fields for text react without saying so.
         reacts=any(node.get(flag) == "true" for flag in flags) or "EditText" in kind,
     )
 

@@ -54,12 +54,14 @@ def turns(listed: object, items: int | None = None) -> list[ChatTurn]:
     for place, turn in enumerate(listed):
         if not isinstance(turn, Mapping):
             raise RecordError("missing_field", f"turn {place}: expected an object, found {str(turn)[:60]!r}", items)
+        # The two forms of chats: from and value, or role and content.
         word = turn.get("from", turn.get("role"))
         text = _text(turn.get("value", turn.get("content")))
         if not isinstance(word, str) or text is None:
             raise RecordError("missing_field", f"turn {place}: expected from and value, or role and content", items)
         if word.lower() not in _ROLES:
             raise RecordError(f"unknown_role:{word[:40]}", f"turn {place}", items)
+        # Kept for adapters that read more than texts.
         extra = {name: value for name, value in turn.items() if name not in ("from", "role", "value", "content")}
         found.append(ChatTurn(_ROLES[word.lower()], text, extra))
     return found
@@ -71,6 +73,7 @@ def exchanges(found: list[ChatTurn]) -> list[tuple[str, str]]:
     asked: str | None = None
     for turn in found:
         if turn.role == "user":
+            # A question after a question replaces it.
             asked = turn.text
         elif turn.role == "assistant" and asked is not None:
             pairs.append((asked, turn.text))

@@ -110,6 +110,7 @@ class DomGesture:
 
     def _pointed(self, frame: tuple[int, int]) -> Action | tuple[str, str]:
         points = [event.point for event in self.events if event.kind in _MOUSE]
+        # Without a point on every event nobody knows where.
         if not points or None in points:
             return "missing_field", "a mouse event without x and y"
         start = point_to_unit(points[0], frame)  # type: ignore[arg-type]
@@ -130,6 +131,7 @@ class _DomEventReader:
         self.waiting: Event | None = None
 
     def read(self, event: Event) -> None:
+        # A new press: the key before it wrote nothing.
         if self.waiting is not None and event.kind in ("mousedown", "keydown", "dblclick"):
             self._give_up()
         if event.kind in _MOUSE:
@@ -137,6 +139,7 @@ class _DomEventReader:
         elif event.kind in _KEYBOARD:
             self._key(event)
         elif event.kind == "scroll":
+            # A wheel reports every notch.
             if self.done and self.done[-1].word == SCROLL:
                 self.done[-1].events.append(event)
             else:
@@ -159,11 +162,13 @@ class _DomEventReader:
             self.down = DomGesture(CLICK, [event])
             self.done.append(self.down)
         elif event.kind == "mouseup":
+            # Pressed before the recording began.
             if self.down is None:
                 self.done.append(DomGesture(OTHER, [event], error=("missing_field", "a mouseup without a mousedown")))
                 return
             self.down.events.append(event)
             start, end = self.down.events[0].point, event.point
+            # A hand trembles by a few pixels.
             if start and end and max(abs(start[0] - end[0]), abs(start[1] - end[1])) > DRAG_PX:
                 self.down.word = DRAG
             self.down = None
@@ -178,6 +183,7 @@ class _DomEventReader:
             self.done.append(DomGesture(CLICK, [event], rules=["click_without_press"]))
             return
         last = self.done[-1]
+        # The first click ends the press; a second one has no press of its own.
         if last.word in (DRAG, CLICK, DOUBLE) and not any(seen.kind == "click" for seen in last.events):
             last.events.append(event)
         else:
@@ -187,12 +193,14 @@ class _DomEventReader:
     def _double(self, event: Event) -> None:
         """The two clicks before a dblclick are the same gesture."""
         clicks: list[DomGesture] = []
+        # Only clicks at this place: two others may have come just before.
         while self.done and self.done[-1].word == CLICK and len(clicks) < 2 and _near(self.done[-1].events[0], event):
             clicks.insert(0, self.done.pop())
         self.done.append(DomGesture(DOUBLE, [*(seen for click in clicks for seen in click.events), event]))
 
     def _key(self, event: Event) -> None:
         code = event.code("keyCode")
+        # Modifiers are held, not pressed: they change what follows.
         if code in _MODIFIERS and event.kind != "keypress":
             (self.held.add if event.kind == "keydown" else self.held.discard)(_MODIFIERS[code])
         elif event.kind == "keydown":
@@ -201,6 +209,7 @@ class _DomEventReader:
             self._character(event)
 
     def _press(self, event: Event, code: int) -> None:
+        # An input method (as for Chinese) is at work: only the field shows what it wrote.
         if code == _COMPOSED:
             if not (self.done and self.done[-1].composed):
                 self.done.append(DomGesture(TYPING, [], rules=["text_from_field"], composed=True))
@@ -210,6 +219,7 @@ class _DomEventReader:
         name = _KEYS.get(code) or (
             "enter" if code == 13 else chr(code).lower() if 48 <= code <= 90 or code == 32 else ""
         )
+        # Shift alone writes capitals, so it makes no combination.
         if combining and name:
             shift = ("shift",) if "shift" in self.held else ()
             keys = (*combining, *shift, "space" if name == " " else name)
@@ -221,14 +231,17 @@ class _DomEventReader:
             keys = ("shift", _KEYS[code]) if "shift" in self.held else (_KEYS[code],)
             self.done.append(DomGesture(KEY, [event], keys=keys))
         else:
+            # Which character it writes, the next event says.
             self.waiting = event
 
     def _character(self, event: Event) -> None:
         down, self.waiting = self.waiting, None
         char = event.code("charCode")
         last = self.done[-1] if self.done else None
+        # Browsers send a character for some combinations as well.
         if char == 0 or (last is not None and last.word in (COMBO, KEY) and down is None):
             if last is not None and down is None:
+                # An echo of the combination.
                 last.events.append(event)
             elif down is not None:
                 self.waiting = down
@@ -238,12 +251,14 @@ class _DomEventReader:
             if last is not None and last.word == ENTER:
                 last.events.append(event)
             else:
+                # Enter reports itself twice: as a key and as a character.
                 self.done.append(DomGesture(ENTER, [event]))
             return
         events = [event] if down is None else [down, event]
         if not 32 <= char <= 0x10FFFF or 0xD800 <= char <= 0xDFFF:
             self.done.append(DomGesture(OTHER, events, error=("bad_value", f"charCode {char} is no character")))
         elif last is not None and last.word == TYPING:
+            # Characters in a row are one text.
             last.text += chr(char)
             last.events += events
         else:
@@ -260,6 +275,7 @@ def read_gestures(events: Sequence[Event], states: Sequence[object]) -> list[Dom
         reader._give_up()
     for place, gesture in enumerate(reader.done):
         if gesture.composed:
+            # Until the next gesture, as only the field shows what was composed.
             ends = reader.done[place + 1].events[0].state if place + 1 < len(reader.done) else len(states)
             _read_field(gesture, _field(states[max(gesture.events[0].state - 1, 0)]), _field(states[ends - 1]))
         if gesture.word == SCROLL:

@@ -52,6 +52,7 @@ class FlatRowAdapter(Adapter, ABC):
     def row(self, record: Record) -> Row:
         """The payload, checked. Raises `RecordError`: missing_field, and what else quarantines a whole row."""
         row = record.payload
+        # The last is named apart, for the sentence only.
         *others, last = self.columns.required
         if not isinstance(row, Mapping) or not set(self.columns.required) <= set(row):
             shown = sorted(row) if isinstance(row, Mapping) else type(row).__name__
@@ -65,6 +66,7 @@ class FlatRowAdapter(Adapter, ABC):
     def platform(self, row: Row) -> str:
         """Raises `RecordError("unknown_platform:…")`."""
         known = self.descriptor.platforms
+        # A source of one platform doesn't say so in its rows.
         found = row.get(self.columns.platform) if self.columns.platform is not None else known[0]
         if found not in known:
             raise RecordError(f"unknown_platform:{str(found)[:40]}", f"expected one of {known}")
@@ -126,6 +128,7 @@ class FlatRowAdapter(Adapter, ABC):
         try:
             self.samples(builder, row, screen)
         except ItemError as error:
+            # Pictures would fill the quarantine; a path is kept.
             native = {
                 name: value for name, value in row.items() if name != self.columns.picture or isinstance(value, str)
             }

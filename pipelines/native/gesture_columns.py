@@ -117,10 +117,12 @@ class Actions:
 
 def actions(found: Gestures) -> Actions:
     """Kinds and points of gestures."""
+    # Unknown codes fall on the ends of the table, which refuse them.
     kind = _OF_CODE[np.clip(found.code, -1, len(_OF_CODE) - 2)]
     dual = np.flatnonzero(kind == _TAP)
     start, end = (np.full((len(kind), 2), -1, np.int16) for _ in range(2))
     touch, lift = found.touch[dual], found.lift[dual]
+    # Numbers of broken rows may be anything; they are refused below.
     with np.errstate(invalid="ignore", over="ignore"):
         dy, dx = (touch - lift).T
         distance = np.sqrt(dy * dy + dx * dx)
@@ -128,9 +130,11 @@ def actions(found: Gestures) -> Actions:
     distance[near] = [math.dist(touch[row], lift[row]) for row in near]
     at, to = (to_unit_array(points, 1.0)[:, ::-1] for points in (touch, lift))
     start[dual], end[dual] = at, to
+    # Off the screen is -1 there.
     off = np.minimum(np.minimum(*at.T), np.minimum(*to.T)) < 0
     kind[dual] = np.where(off, -1, np.where(distance <= TAP_DISTANCE, _TAP, _SWIPE))
     typed = np.flatnonzero(kind == _TYPE)
+    # Nothing typed is no action.
     empty = np.asarray(pc.equal(found.text.take(pa.array(typed)), ""))
     kind[typed[empty]] = -1
     return Actions(kind, start, end)
@@ -140,6 +144,7 @@ def texts(found: Gestures, made: Actions, pictures: BatchPictures, wanted: np.nd
     """The canonical action texts of all rows, or of some in a given order; null where there is no action. Each kind is
     written for its rows only. A swipe goes the way that is longer on its screen."""
     order, pieces = [], []
+    # Written by kinds, as each kind is one pattern of text.
     for number, (_, name, _) in enumerate(_KINDS):
         rows = np.flatnonzero(made.kind == number)
         if not rows.size:
@@ -158,6 +163,7 @@ def texts(found: Gestures, made: Actions, pictures: BatchPictures, wanted: np.nd
         pieces.append(text)
     if not pieces:
         return pa.nulls(len(made.kind if wanted is None else wanted), pa.string())
+    # Back into the order of the rows.
     place = np.full(len(made.kind), -1, np.int64)
     place[np.concatenate(order)] = np.arange(sum(map(len, order)))
     place = place if wanted is None else place[wanted]
@@ -185,6 +191,7 @@ def target_boxes(made: Actions, elements: Elements) -> tuple[np.ndarray, np.ndar
             high = (low + elements.boxes_yxhw[left, size]) * 1000.0 / side
             holds = (low * 1000.0 / side <= at) & (at <= high)
         left, owner = left[holds], owner[holds]
+    # Few are left, so they are cut as exactly as by row.
     y, x, height, width = elements.boxes_yxhw[left].astype(np.float64).T
     frame = elements.frame[owner].T
     sides = np.stack([x, y, x + width, y + height]) * 1000.0 / np.concatenate([frame, frame])
@@ -192,6 +199,7 @@ def target_boxes(made: Actions, elements: Elements) -> tuple[np.ndarray, np.ndar
     sides = np.clip(sides, 0.0, float(UNITS))
     hit = np.flatnonzero((sides[0] < sides[2]) & (sides[1] < sides[3]) & finite)
     area = (sides[2] - sides[0])[hit] * (sides[3] - sides[1])[hit]
+    # By area, and by place where areas are equal: the first smallest wins, as by row.
     order = hit[np.lexsort((hit, area, owner[hit]))]
     rows, first = np.unique(owner[order], return_index=True)
     return rows, sides[:, order[first]].T
@@ -208,6 +216,7 @@ def _level(made: Actions, elements: Elements) -> np.ndarray:
     and a difference is rounded monotonically, so no box is lost.
     """
     height = elements.frame[:, 1]
+    # Rows without a tap compare with nothing.
     at = np.where(made.kind == _TAP, made.start[:, 1] * (height / 1000.0), np.nan)
     kind = elements.boxes_yxhw.dtype
     high, low = ((at * (1 + slack) + height * slack).astype(kind) for slack in (1e-5, -1e-5))
@@ -313,6 +322,7 @@ def _reject(
             result.rejects.append((record, RejectedUnit("item", 1, error.reason, error.detail, where)))
             result.losses[(error.word[:60], "dropped")] += 1
         else:
+            # Two mappings that disagree would make rows depend on how a file was written.
             raise AssertionError(f"{batch.where(record)} step {number}: refused by column, mapped by row")
 
 

@@ -102,6 +102,7 @@ def rl_step(row: Mapping[str, object]) -> Step:
     if frame is None:
         raise RecordError("bad_frame", f"image_width, image_height: expected positive ints, found {size!r:.60}")
     picture = images[0] if isinstance(images, list) and len(images) == 1 else None
+    # Bytes, or an object that holds them.
     data = picture_bytes(picture)
     return Step(
         *_instruction(row.get("context")),
@@ -120,6 +121,7 @@ def _box(box: Any, point: Any, frame: tuple[int, int]) -> ScreenBox | None:
     """The target's box in 0..1000, in the one of its two scales that has the point at its centre; None if none has."""
     if not (_numbers(box, 4) and _numbers(point, 2)):
         return None
+    # Rows mix thousandths and pixels; the point tells which it is.
     for size in ((1000.0, 1000.0), frame):
         try:
             found = screen_box((box[0], box[1], box[2], box[3]), size)
@@ -133,6 +135,7 @@ def _box(box: Any, point: Any, frame: tuple[int, int]) -> ScreenBox | None:
 def sft_step(row: Mapping[str, Any], record: Record, raw: Raw) -> Step:
     """A chat of the SFT part. Raises `RecordError`: missing_field, bad_value, empty_text, unsafe_path."""
     source = sft_source(record.file) or ""
+    # Before the texts are used anywhere.
     check_texts(dict(row))
     chat = turns(row.get("conversations"))
     match = _REPLY.fullmatch(chat[-1].text) if chat[-1].role == "assistant" else None
@@ -143,6 +146,7 @@ def sft_step(row: Mapping[str, Any], record: Record, raw: Raw) -> Step:
     if match is None or not isinstance(said, dict) or not isinstance(row.get("image"), str):
         raise RecordError("missing_field", "expected an image and an object between <answer> tags")
     check_texts(said)
+    # Thousandths, so the picture's size isn't needed.
     screen = RecordScreen.load(raw.first(folder + row["image"] for folder in ("", "images/")), normalised=True)
     described = said.get("action_description")
     return Step(
@@ -188,10 +192,12 @@ def _made(step: Step, word: str, space: ActionSpace) -> tuple[list[Action], bool
     if word == "Select" and step.value not in _NULLS and speaks(space, SelectOption):
         return [SelectOption(_point(step, word), _text(step, word))], False, []
     if word in ("Click", "LongPress", "Select"):
+        # Without SelectOption the click that opens the list is kept.
         at = _point(step, word)
         select = word == "Select"
         return [LongPress(at) if word == "LongPress" else Click(at)], select, ["select_as_click"] if select else []
     if word == "Write":
+        # Typing without a point goes to what has the focus.
         place: list[Action] = [] if step.point in _NULLS else [Click(_point(step, word))]
         return [*place, Type(_text(step, word))], False, []
     if word == "Wait":

@@ -44,6 +44,7 @@ def numbers(text: object, kind: str, word: str) -> list[float]:
         raise ItemError("missing_field", f"expected <{kind}>, found {text!r:.60}", word)
     match = _TAG.fullmatch(text.strip())
     try:
+        # The kind of tag must be the one that was asked for.
         found = [float(part) for part in match[2].replace(",", " ").split()] if match and match[1] == kind else []
     except ValueError:
         found = []
@@ -111,6 +112,7 @@ def word_of(action: object, known: Sequence[str]) -> str:
     name = action.get("name") if isinstance(action, Mapping) else None
     if not isinstance(name, str):
         raise ItemError("missing_field", f"expected an action with a name, found {str(action)[:60]!r}", OTHER)
+    # Two spellings of one action.
     word = {"copy_text": "copy"}.get(name.strip().lower(), name.strip().lower())
     if word not in known:
         raise ItemError(f"unknown_action:{name[:60]}", f"expected one of {tuple(known)}", OTHER)
@@ -133,6 +135,7 @@ def _web(word: str, action: Mapping[str, object], space: ActionSpace) -> MappedA
         point, box, rules = _target(action, word)
         return MappedAction(word, [Click(point) if word == "click" else Hover(point)], box, rules=rules)
     if word == "input":
+        # Typing without a place goes to what has the focus.
         if action.get("element") is None and action.get("point") is None:
             return MappedAction(word, [Type(text_of(action, word))])
         point, box, rules = _target(action, word)
@@ -141,6 +144,7 @@ def _web(word: str, action: Mapping[str, object], space: ActionSpace) -> MappedA
         point, box, rules = _target(action, word)
         if speaks(space, SelectOption):
             return MappedAction(word, [SelectOption(point, text_of(action, word))], box, rules=rules)
+        # Choosing without SelectOption: click and type, which is what some lists take.
         actions: list[Action] = [Click(point), Type(text_of(action, word))]
         return MappedAction(word, actions, box, lossy=True, rules=(*rules, "select_as_click_type"))
     if word == "select_text":
@@ -156,6 +160,7 @@ def _target(action: Mapping[str, object], word: str) -> tuple[Point, Sequence[fl
     """Point (else the box's centre) and box of an action; fractions in, units out."""
     element = action.get("element")
     box = unit_box(related(element, word), word) if element is not None else None
+    # A point is where the person clicked; the box's centre is a guess.
     if action.get("point") is not None:
         return unit_point(related(action["point"], word), word), box, ()
     if box is None:
@@ -166,6 +171,7 @@ def _target(action: Mapping[str, object], word: str) -> tuple[Point, Sequence[fl
 def _scroll(action: Mapping[str, object]) -> MappedAction:
     """Positive `down` and `right`: the page shows what lies there. `related` may be rounded to 0, `absolute` isn't."""
     holder = action.get("scroll")
+    # Small scrolls are rounded to 0 in fractions; pixels keep the sign.
     for frame in ("related", "absolute"):
         amounts = holder.get(frame) if isinstance(holder, Mapping) else None
         if not isinstance(amounts, Mapping):
@@ -177,6 +183,7 @@ def _scroll(action: Mapping[str, object]) -> MappedAction:
         if not (math.isfinite(down) and math.isfinite(right)):
             raise ItemError("bad_value", f"scroll.{frame}: not finite", "scroll")
         if down or right:
+            # The larger part wins; a wheel turns one way at a time here.
             vertical = abs(down) >= abs(right)
             word = ("down" if down > 0 else "up") if vertical else ("right" if right > 0 else "left")
             rules = ("direction_from_amount", *(["sign_of_absolute"] if frame == "absolute" else []))
@@ -201,6 +208,7 @@ def episodes(raw: Raw, file: str) -> Iterator[Record | Broken]:
         row = found.payload if isinstance(found, Record) else None
         match = _UID.fullmatch(str(row.get("uid"))) if isinstance(row, Mapping) else None
         here = (match[1], str(row.get("question"))) if match and isinstance(row, Mapping) else None
+        # Only neighbours belong together: ids are used again.
         if held and (here is None or here != key):
             yield _episode(file, first, held, key)
             held = []
@@ -218,6 +226,7 @@ def episodes(raw: Raw, file: str) -> Iterator[Record | Broken]:
 
 def _episode(file: str, locator: str, rows: list[object], key: tuple[str, str] | None) -> Record:
     assert key is not None
+    # Rows may stand in any order within their episode.
     ordered = sorted(rows, key=lambda row: int(_UID.fullmatch(row["uid"])[2]))  # type: ignore[index]
     return Record(file, locator, ordered, f"{split_of_file(file)}_{key[0]}-{digest(key[1])[:8]}")
 
@@ -225,6 +234,7 @@ def _episode(file: str, locator: str, rows: list[object], key: tuple[str, str] |
 def logical_index(row: Mapping[str, object]) -> int:
     """Which step of the task a row is: the largest number of its history + 1, else the number in its uid."""
     history = row.get("actions_history")
+    # Histories count steps even where rows were left out.
     seen = [int(number) for number in _STEP.findall(history)] if isinstance(history, str) else []
     match = _UID.fullmatch(str(row.get("uid")))
     return max(seen) + 1 if seen else int(match[2]) if match else 0
@@ -257,6 +267,7 @@ def screen_of(raw: Raw, file: str, row: Mapping[str, object], *, encoded: bool =
         except RecordError as error:
             problem = error.reason
     frame = None
+    # Of a picture that isn't there the row still tells the size.
     if data is None and isinstance(size, Mapping):
         frame = whole_sides((size.get("width"), size.get("height")))
     screen = RecordScreen.load(data, frame=frame, normalised=True)
@@ -277,6 +288,7 @@ def picture(raw: Raw, file: str, image_id: str, *, encoded: bool = True) -> byte
     if image_id not in table:
         return None
     is_text, data = table.get(image_id)
+    # Some tables hold bytes, some base64 in bytes: `encoded` says which.
     if not (encoded or is_text):
         return data
     try:
@@ -301,6 +313,7 @@ def _table(path: Path) -> Spill | None:
 def _fill(found: Spill, path: Path) -> bool:
     import pyarrow.parquet as pq
 
+    # Little at a time: tables of gigabytes are read front to back.
     with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as table:
         names = [name for name in table.schema_arrow.names if name not in ("base64", "elements")]
         if "base64" not in table.schema_arrow.names or len(names) != 1:

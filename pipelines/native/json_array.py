@@ -32,6 +32,7 @@ def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, 
     """
     decoder, index, buffer, done = json.JSONDecoder(), 0, "", False
     opened, undecoded = False, ("", "")
+    # A character may lie across two pieces.
     utf8 = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as file:
         step = chunk_chars
@@ -54,11 +55,13 @@ def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, 
                     continue
                 try:
                     value, end = decoder.raw_decode(buffer)
+                    # A number at the end of a piece may go on in the next.
                     if end < len(buffer) or done:
                         yield index, value
                         index, buffer, step = index + 1, buffer[end:], chunk_chars
                         continue
                 except (json.JSONDecodeError, RecursionError) as error:
+                    # An error at the very end may be that more is to come.
                     cut = not isinstance(error, RecursionError) and _may_be_cut(error, buffer)
                     if done or not cut:
                         ended = cut and is_cut(error, buffer)  # type: ignore[arg-type]
@@ -75,6 +78,7 @@ def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, 
             except UnicodeDecodeError as error:  # what stands before it is read all the same
                 undecoded = ("bad_json" if data else "truncated_record", f"not UTF-8: {error.reason}")
                 more, data = error.object[: error.start].decode(), b""
+            # Doubled until the element fits: a large one is decoded a few times, not once a piece.
             done, buffer, step = not data, buffer + more, step * 2
 
 

@@ -20,6 +20,7 @@ def operation_of(action: object) -> str:
     operation = action.get("operation") if isinstance(action, dict) else None
     if not isinstance(operation, dict):
         raise ItemError("missing_field", f"operation: expected an object, found {operation!r:.60}")
+    # The original word tells hover and Enter from click.
     word = operation.get("original_op") or operation.get("op")
     if word is None:
         raise ItemError("missing_field", "expected operation.original_op or operation.op")
@@ -31,6 +32,7 @@ def operation_of(action: object) -> str:
 def attributes_of(candidate: object) -> dict[str, object]:
     """Attributes are JSON in a string (before June 2023 an object). Raises `ItemError("bad_value")`."""
     attributes = candidate.get("attributes") if isinstance(candidate, dict) else None
+    # Both forms are published.
     try:
         decoded = json.loads(attributes) if isinstance(attributes, str) else attributes
     except (ValueError, RecursionError) as error:
@@ -47,6 +49,7 @@ def rect_of(candidate: object) -> tuple[float, float, float, float]:
         x, y, width, height = (float(part) for part in str(text).split(","))
     except ValueError as error:
         raise ItemError("bad_value", f"bounding_box_rect: expected 'x,y,w,h', found {text!r:.60}") from error
+    # Elements of no size aren't drawn.
     if not (width > 0 and height > 0 and all(map(math.isfinite, (x, y, width, height)))):
         raise ItemError("bad_box", f"bounding_box_rect {text!r:.60} has no area: the element isn't drawn")
     return x, y, x + width, y + height
@@ -60,6 +63,7 @@ def candidates_of(action: Mapping[str, object]) -> list[Any]:
 
 def page_size(action: Mapping[str, object], word: str) -> tuple[float, float] | None:
     """Width and height of the page, of its html (else body) candidate. Raises `ItemError("bad_frame")`."""
+    # The first of the two that is drawn.
     for tag in ("html", "body"):
         for candidate in candidates_of(action):
             if isinstance(candidate, dict) and candidate.get("tag") == tag:
@@ -67,6 +71,7 @@ def page_size(action: Mapping[str, object], word: str) -> tuple[float, float] | 
                     return rect_of(candidate)[2:]
                 except ItemError:
                     continue
+    # Enter needs no place, so the size isn't needed either.
     if word == "ENTER":
         return None
     raise ItemError("bad_frame", "no html or body candidate with a box: the size of the page isn't known")
@@ -77,6 +82,7 @@ def target_of(action: Mapping[str, object], word: str) -> dict[str, object]:
     positives = action.get("pos_candidates")
     if not isinstance(positives, list):
         raise ItemError("missing_field", f"pos_candidates: expected a list, found {positives!r:.60}")
+    # What the person clicked, else the element around it.
     for flag in ("is_original_target", "is_top_level_target"):
         for candidate in positives:
             if isinstance(candidate, dict) and candidate.get(flag) is True:

@@ -62,6 +62,7 @@ def read_elements(
     for index, element in enumerate(listed):
         try:
             named = read(element)
+            # Here once for all adapters.
             if not named.name.strip():
                 raise ItemError("empty_text", "the element has no name", named.word)
             if not is_text(named.name):
@@ -70,6 +71,7 @@ def read_elements(
         except ItemError as error:
             failed.append((index, element, error))
         if isinstance(element, Mapping):
+            # One notice a reason, not one an element.
             new |= {reason: (reason, detail, native) for reason, detail, native in unknown_fields(element, known)}
     return good, failed, list(new.values())
 
@@ -92,12 +94,15 @@ def emit(
     """Samples and rejects of one screen, in native order."""
     for index, element, error in failed:
         builder.reject(error.reason, native=element, native_index=index, word=error.word, detail=error.detail)
+    # The same name at the same place is one element, listed twice.
     places = Counter((name, box) for name, box in _places(good))
     names = Counter(name for name, _ in places)
     for index, one in good:
+        # A name that several places bear points at none of them.
         if names[_folded(one.name)] == 1:
             builder.grounding(one.name, one.box, screen, native_index=index, word=one.word)
             if one.drawn:
+                # What isn't drawn can't be read off the screen.
                 builder.region(one.name.strip(), one.box, screen, native_index=index, word=one.word, k=1, count=False)
         else:
             builder.region(
@@ -118,4 +123,5 @@ def _places(good: Sequence[tuple[int, Named]]) -> Iterator[tuple[str, tuple[floa
 
 
 def _folded(name: str) -> str:
+    # As a person would compare them.
     return " ".join(name.casefold().split())

@@ -64,6 +64,7 @@ def json_list(
 ) -> Iterator[Record | Broken]:
     """Elements of a JSON array, one at a time; the stream ends where the file is damaged. JSON lines under the same
     ending are read as what they are. `unit` is what an element is called where it was found."""
+    # Some publishers write lines under the ending of documents.
     if holds_json_lines(raw, file):
         yield from json_lines(raw, file, of_id=of_id, count=count)
         return
@@ -71,6 +72,7 @@ def json_list(
         if isinstance(value, json_array.ArrayDamage):
             shown = {"text": value.rest[:SHOWN_CHARS]}
             yield Broken(file, f"{unit} {index}", value.reason, value.detail, count(value.rest), shown, ends=True)
+            # Nothing after the damage can be found in an array.
             return
         yield _record(file, f"{unit} {index}", value, of_id)
 
@@ -79,6 +81,7 @@ def json_document(
     raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item
 ) -> Iterator[Record | Broken]:
     """A file that is one JSON value: one record."""
+    # Never fails on bytes that are no text: JSON then says what is wrong.
     text = raw.read(file).decode("utf-8", "backslashreplace").removeprefix(BOM)
     yield _json(file, "document", text, ended=False, of_id=of_id, count=count)
 
@@ -93,9 +96,11 @@ def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = o
                 if line.strip():
                     text = line.decode("utf-8", "backslashreplace")
                     text = text.removeprefix(BOM) if number == 1 else text
+                    # A last line without its end was cut.
                     ended = line.endswith(b"\n")
                     yield _json(file, f"line {number}", text, ended=ended, of_id=of_id, count=count)
     except (EOFError, OSError, zlib.error) as error:
+        # Of a plain file it is an error of the disk, not of its content.
         if not file.endswith(".gz"):
             raise
         yield Broken(file, f"line {number + 1}", "truncated_record", f"gzip: {error}", 0, ends=True)
@@ -107,6 +112,7 @@ def _lines_of(lines: IO[bytes], piece: Piece | None) -> Iterator[bytes]:
     if piece is None:
         yield from lines
         return
+    # A piece begins at a line's start; counted in bytes, as lines are of any length.
     left = piece.past - lines.seek(piece.first)
     while left > 0 and (line := lines.readline()):
         left -= len(line)
@@ -118,6 +124,7 @@ def holds_json_lines(raw: Raw, file: str) -> bool:
     with raw.path(file).open("rb") as stream:
         first = stream.readline(FIRST_LINE_BYTES).decode("utf-8", "backslashreplace").removeprefix(BOM).strip()
         more = stream.read(1)
+    # One line alone may as well be a document.
     if not first.startswith("{") or not more:
         return False
     try:
@@ -155,6 +162,7 @@ def last_may_end(found: Iterable[Record | Broken]) -> Iterator[Record | Broken]:
         if held is not None:
             yield held
         held = one
+    # Only the last may be cut; in the middle it is damage of another kind.
     if isinstance(held, Broken) and held.reason == "truncated_record":
         held = replace(held, ends=True)
     if held is not None:
@@ -173,6 +181,7 @@ def parquet_rows(raw: Raw, file: str, *, of_id: IdOf = no_id) -> Iterator[Record
                 yield from _group_rows(table, group, number, file, of_id)
                 number += table.metadata.row_group(group).num_rows
     except (pa.ArrowException, OSError) as error:
+        # What was read stands; the rest is counted as lost.
         yield _parquet_damage(file, number, error, _parquet_rows_left(raw, file, number))
 
 
@@ -180,6 +189,7 @@ def _group_rows(table: pq.ParquetFile, group: int, number: int, file: str, of_id
     """Rows of a row group, the first of which is the file's row `number`."""
     past = number + table.metadata.row_group(group).num_rows
     try:
+        # Few at a time, as rows hold pictures.
         for batch in table.iter_batches(batch_size=BATCH_ROWS, row_groups=[group]):
             for row in python_rows(batch):
                 where = f"row {number}"
@@ -260,6 +270,7 @@ def runs(
     name: str | None = None
     for one in found:
         here = key(one.payload) if isinstance(one, Record) else None
+        # A broken row breaks its run: what came after may have belonged to it.
         if held and here != name:
             yield _joined(held, name if named else None)
             held = []

@@ -73,6 +73,7 @@ def _ids(path: Path) -> frozenset[str]:
         ids = path.read_text(encoding="utf-8-sig").split()
     except ValueError as error:
         raise SplitListError(f"{path.name}: {error}") from error
+    # A list of anything else would let test screens into training.
     if wrong := [text for text in ids if not _ID.fullmatch(text)]:
         raise SplitListError(f"{path.name}: expected an id a line, found {wrong[0]!r:.60}")
     return frozenset(ids)
@@ -98,6 +99,7 @@ def node(root: Mapping[str, object], path: str, word: str) -> Mapping[str, objec
     """The node at "0.1.2": the first number is the root itself, the others count children (which may be null).
 
     Raises `ItemError("no_target")` if the way ends before, `bad_value` for a path that isn't numbers and points."""
+    # Numbers of a bounded length: a path comes from a file that others wrote.
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})*", path):
         raise ItemError("bad_value", f"node id {path!r:.60}: expected numbers joined by points", word)
     found: Any = root

@@ -97,6 +97,7 @@ def read_step(action: str, operation: str, space: ActionSpace = ACTION_SPACE) ->
         _SEVERAL,
         any(part.lossy for part in parts),
         tuple(dict.fromkeys(rule for part in parts for rule in part.rules)),
+        # The first that says so: what follows an end isn't carried out.
         next((part.outcome for part in parts if part.outcome), None),
     )
 
@@ -130,6 +131,7 @@ def _held(listed: list[PyAutoGuiCall]) -> tuple[int, list[str]]:
             _bare(call),
             call.args[0] if len(call.args) == 1 else call.kwargs.get("key", call.kwargs.get("keys")),
         )
+        # Anything else between down and up isn't a chord.
         if name not in ("keyDown", "keyUp", "press") or not isinstance(key, str) or not (down or name == "keyDown"):
             break
         if name == "keyUp":
@@ -137,6 +139,7 @@ def _held(listed: list[PyAutoGuiCall]) -> tuple[int, list[str]]:
         else:
             keys.append(key)
             down |= {key} if name == "keyDown" else set()
+        # All keys are up again.
         if not down:
             return number, keys
     return 0, []
@@ -149,11 +152,14 @@ def _chord(call: PyAutoGuiCall) -> PyAutoGuiCall:
     kwargs = dict(call.kwargs)
     value = kwargs.pop("keys", kwargs.pop("key", None))
     listed = [value] if isinstance(value, str) else value if value is not None else list(call.args)
+    # A list of keys, or keys one by one.
     if isinstance(listed, list) and len(listed) == 1 and isinstance(listed[0], list):
         listed = listed[0]
     if not isinstance(listed, list) or not all(isinstance(key, str) for key in listed):
         return replace(call, name="hotkey" if name == "key" else call.name)
+    # "ctrl+s" is a chord in one text; a plus alone is a key.
     split = [part.strip() for key in listed for part in (key.split("+") if len(key) > 1 else [key])]
+    # Several keys in a row are pressed one after the other.
     if name == "press" and (len(split) == len(listed) or kwargs):
         return replace(
             call, args=() if value is not None else call.args, kwargs={**kwargs, "keys": value} if value else kwargs
@@ -165,6 +171,7 @@ def _parts(listed: list[PyAutoGuiCall], operation: str, space: ActionSpace) -> I
     """Each gesture's actions. Raises `CallError` for the first that has none."""
     run: list[PyAutoGuiCall] = []
     for call in listed:
+        # Calls that share the pointer are read together.
         if (name := _bare(call)) in _BY_PYAUTOGUI:
             run.append(replace(call, name=f"pyautogui.{name}"))
             continue

@@ -32,6 +32,7 @@ def row_id(row: object) -> str | None:
     """The source numbers screens, not questions: screen and the question's digest."""
     if not isinstance(row, dict) or not isinstance(row.get("question"), str) or type(row.get("image_id")) is not int:
         return None
+    # A screen has several questions.
     return f"{row['image_id']}-{digest(row['question'])[:12]}"
 
 
@@ -62,12 +63,14 @@ def map_texts(descriptor: Descriptor, record: Record, raw: Raw, split: str) -> M
     if not all(isinstance(text, str) and is_text(text) for text in [question, *truth]):
         raise RecordError("bad_value", "expected question and ground_truth as text")
     given = [text.strip() for text in truth if text.strip()]
+    # "no answer" beside an answer is one rater's opinion.
     answers = [text for text in given if text != NO_ANSWER]
     if not given:
         raise RecordError("empty_text", "all answers are empty")
     screen = RecordScreen.load(rico.picture(raw, identifier), normalised=True)
     builder = SampleBuilder(descriptor, record, record_id=row_id(row) or digest(row), split=split)
     if answers:
+        # Other answers are kept, as scoring may accept any of them.
         others = [f"or: {text}" for text in given if text != answers[0]]
         builder.sample("vqa", question, answers[0], screen, native_index=0, word=WORD, rules=["first_answer", *others])
     else:

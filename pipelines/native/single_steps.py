@@ -91,6 +91,7 @@ def map_pairs(
         raise RecordError("missing_field", f"texts: expected a list of pairs, found {str(texts)[:60]!r}")
     last = images[-1] if isinstance(images, list) and images else None
     screen = RecordScreen.load(picture_bytes(last), normalised=True)
+    # By its content: rows have no id.
     name = digest(row)[:24]
     found = unknown_fields(row, known)
     actions = []
@@ -103,6 +104,7 @@ def map_pairs(
                 descriptor,
                 record,
                 place,
+                # Each pair is an episode: nothing says that they follow each other.
                 episode_id=f"{name}/{place}",
                 goal=goal,
                 code=code,
@@ -136,4 +138,5 @@ def thought_and_code(text: str) -> tuple[str | None, str]:
     """`<think>…</think> <code>…</code>` → (thought, code); without the tags the whole text is code."""
     thought, code = THINK.search(text), CODE.search(text)
     said = thought["think"].strip() if thought else ""
+    # Without tags all that isn't thought is code.
     return said if said and is_text(said) else None, (code["code"] if code else THINK.sub("", text)).strip()

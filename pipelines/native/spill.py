@@ -11,6 +11,7 @@ class Spill:
     """An unnamed temporary file of (JSON value, bytes) pairs under keys; it goes away with the object."""
 
     def __init__(self) -> None:
+        # Without a name, so that nothing is left when the process dies.
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
         self._places: dict[str, tuple[int, int, int]] = {}
 
@@ -22,6 +23,7 @@ class Spill:
         if key in self._places:
             return
         text = json.dumps(value).encode()
+        # Always at the end: reads move the position.
         offset = self._file.seek(0, 2)
         self._file.write(text)
         self._file.write(data)

@@ -40,6 +40,7 @@ def examples(raw: Raw, file: str, *, lost_items: int) -> Iterator[tuple[int, Exa
     for frame in tfrecord.scan(raw.path(file)):
         where = f"record {frame.index}"
         if frame.data is None:
+            # A record that wasn't there at all loses nothing.
             items, native = lost_items * frame.partial, {"offset": frame.offset}
             yield Broken(file, where, str(frame.reason), frame.detail, items, native, ends=frame.size is None)
             continue
@@ -59,6 +60,7 @@ def parse(data: bytes) -> Example:
     for number, kind, value in fields(data):
         if number != 1:
             continue  # proto: unknown fields are skipped
+        # Field 1 of an Example is its map of features.
         for entry_number, entry_kind, entry in fields(as_bytes(number, kind, value)):
             if entry_number == 1:
                 name, feature = _entry(as_bytes(entry_number, entry_kind, entry))
@@ -83,6 +85,7 @@ def _feature(data: memoryview) -> Feature:
     values: Feature = []
     for number, kind, value in fields(data):
         if number == _BYTES_LIST:
+            # The last list wins, as in any proto message.
             values = [bytes(as_bytes(n, k, v)) for n, k, v in fields(as_bytes(number, kind, value)) if n == 1]
         elif number == _FLOAT_LIST:
             values = _floats(as_bytes(number, kind, value))
@@ -96,6 +99,7 @@ def _floats(data: memoryview) -> list[float]:
     for number, kind, value in fields(data):
         if number != 1:
             continue
+        # Old writers write numbers one by one.
         if kind == BYTES:
             values += packed_floats(as_bytes(number, kind, value), number)
         else:
@@ -140,6 +144,7 @@ def _serialise_feature(name: str, values: list[bytes | str | float | int], packe
         raw = [struct.pack("<f", value) for value in values]
         body = bytes_field(1, b"".join(raw)) if packed else b"".join(varint(1 << 3 | FIXED32) + item for item in raw)
         return bytes_field(_FLOAT_LIST, body)
+    # `bool` is an int, but no value of a feature.
     if all(type(value) is int for value in values):
         ints = [value for value in values if isinstance(value, int)]
         body = bytes_field(1, pack_varints(ints)) if packed else b"".join(varint(1 << 3) + varint(v) for v in ints)

@@ -95,6 +95,7 @@ def scan_stream(file: BinaryIO) -> Iterator[Frame]:
     """The same for an open, seekable binary file."""
     head = file.read(12)
     file.seek(0)
+    # By its content: files have no ending that tells.
     stream: BinaryIO | gzip.GzipFile = gzip.GzipFile(fileobj=file, mode="rb") if _is_gzip(head) else file
     index, offset = 0, 0
     while True:
@@ -104,12 +105,14 @@ def scan_stream(file: BinaryIO) -> Iterator[Frame]:
         yield found
         if found.size is None:
             return
+        # 8 bytes of length, 4 of checksum, the payload, 4 of checksum.
         offset += 16 + found.size
         index += 1
 
 
 def _is_gzip(head: bytes) -> bool:
     """GZIP magic, unless the bytes are the sound header of a plain record of that length."""
+    # The length of a plain record may begin with the same two bytes.
     if len(head) == 12 and struct.unpack("<I", head[8:])[0] == masked_crc32c(head[:8]):
         return False
     return head[:2] == b"\x1f\x8b"
@@ -129,6 +132,7 @@ def _next(stream: BinaryIO | gzip.GzipFile, index: int, offset: int) -> Frame | 
     if len(header) < 12:
         return damaged("truncated_record", f"the file ends after {len(header)} of 12 header bytes")
     size, crc = struct.unpack("<QI", header)
+    # A wrong length would lead anywhere.
     if crc != masked_crc32c(header[:8]):
         return damaged("bad_crc", "length: the checksum differs, so nothing after it can be found")
     if size > MAX_RECORD_BYTES:
@@ -140,6 +144,7 @@ def _next(stream: BinaryIO | gzip.GzipFile, index: int, offset: int) -> Frame | 
         return damaged(problem[0], f"{problem[1]} after {got} of {size + 4} bytes")
     if got < size + 4:
         return damaged("truncated_record", f"the file ends after {got} of {size + 4} bytes")
+    # The length was right, so the next record can be found.
     if struct.unpack("<I", checksum)[0] != masked_crc32c(payload):
         detail = f"payload of {size} bytes: the checksum differs"
         return Frame(index, offset, None, "bad_crc", detail, partial=True, size=size)

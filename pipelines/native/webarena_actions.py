@@ -45,6 +45,7 @@ def read_action(said: str) -> tuple[str, str, list[Action]]:
     if call is None:
         raise ItemError("missing_field", "no action between three backticks", _OTHER)
     word, rest = call[1], call[2].strip()
+    # Ids mean nothing without the page that they were given on.
     if word in _NO_PLACE:
         raise ItemError("no_coordinates", "an element's id, and no box of it", word)
     if word in _NO_TWIN:
@@ -98,11 +99,13 @@ def _made(word: str, rest: str) -> list[Action]:
             raise ItemError("bad_value", f"type: expected [id] [text] [0|1], found {rest[:80]!r}", word)
         if not match[2]:
             raise ItemError("empty_text", "type without text", word)
+        # Enter follows unless 0 says otherwise.
         return [Type(match[2]), *([] if match[3] == "0" else [PressEnter()])]
     if word == "go_back":
         return [PressBack()]
     if word not in ("press", "scroll", "goto", "stop"):
         raise ItemError(f"unknown_action:{word[:60]}", rest[:80], _OTHER)
+    # Arguments stand in square brackets, mostly.
     inner = rest[1:-1].strip() if rest.startswith("[") and rest.endswith("]") else rest
     if word == "stop":
         return [Finished(inner)]

@@ -22,10 +22,12 @@ def read_varint(data: memoryview, at: int) -> tuple[int, int]:
             raise ProtoError(f"byte {start}: the message ends inside a varint")
         byte = data[at]
         at += 1
+        # 7 bits a byte, the lowest first; the highest bit says that more follow.
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value & 0xFFFFFFFFFFFFFFFF, at
         shift += 7
+        # 64 bits take ten bytes at most.
         if shift >= 70:
             raise ProtoError(f"byte {start}: varint longer than 10 bytes")
 
@@ -45,6 +47,7 @@ def fields(data: bytes | memoryview) -> Iterator[tuple[int, int, int | memoryvie
             raise ProtoError(f"byte {start}: field number {number}, wire type {kind}: no such field")
         if kind == VARINT:
             value, at = read_varint(view, at)
+            # Numbers are the value itself; all else has a size.
             yield number, kind, value
             continue
         size = {FIXED64: 8, FIXED32: 4}.get(kind)
@@ -52,6 +55,7 @@ def fields(data: bytes | memoryview) -> Iterator[tuple[int, int, int | memoryvie
             size, at = read_varint(view, at)
         if size > len(view) - at:
             raise ProtoError(f"byte {start}: field {number} wants {size} bytes, {len(view) - at} are left")
+        # A view, not a copy: messages hold pictures.
         yield number, kind, view[at : at + size]
         at += size
 
@@ -93,6 +97,7 @@ def varint(value: int) -> bytes:
     """An int (negative ones as 64-bit two's complement) → varint bytes."""
     if not -(1 << 63) <= value < 1 << 64:
         raise ValueError(f"varint: expected a 64-bit int, found {value!r}")
+    # As 64 bits without a sign, which is how negative numbers are written.
     value &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
     while value >= 0x80:
