@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.commands.checkpoint_option import TEXT, add_profile, add_reading, checkpoint
+from dagster_project.commands.step_check_option import add_step_check
 from dagster_project.commands.store_option import add_store
 from dagster_project.demo.report import interval
 from dagster_project.settings import deployment
@@ -92,6 +93,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         "with --words trained 112 or, --thinking, 1024, and 16 for a point)",
     )
     add_reading(parser)
+    add_step_check(parser)
     add("--device", default="cpu", help="where the checkpoint runs (cpu)")
     add("--adb", default="adb", metavar="PATH", help="android_world: the adb program")
     add("--console-port", type=int, default=5554, help="android_world: the emulator's console port (5554)")
@@ -134,6 +136,8 @@ def evaluate(options: argparse.Namespace) -> int:
             options.adb,
             options.console_port,
             sys.stderr.isatty(),
+            options.check_steps,
+            options.tries,
         ),
     )
     for line in lines(report):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.commands.checkpoint_option import add_profile
+from dagster_project.commands.step_check_option import add_step_check, checked
 from generators.execution.device_sources import DevicePlaces, open_pool
 from generators.execution.journal import SUFFIX, read_journal
 from generators.generation.feedback import rounds_to_make
@@ -133,6 +134,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         default="rules",
         help="who takes one: the majority that hits something, or the model at --base-url (rules)",
     )
+    add_step_check(parser)
     parser.add_argument(
         "--demonstrations",
         type=int,
@@ -252,7 +254,7 @@ def _parts(options: argparse.Namespace, store: Store) -> Iterator[tuple[LoopPart
     with contextlib.ExitStack() as stack:
         places = DevicePlaces.of(options.device or (), options.site_url or "")
         pool = stack.enter_context(open_pool(places, [options.ground]))
-        policies = _chosen(options, _policies(options), stack)
+        policies = checked(options, _chosen(options, _policies(options), stack))
         parts = LoopParts(workers=options.workers, progress=_bar(options.tasks), pool=pool)
         if options.propose or options.writer == "model":
             base_url, model = _endpoint(options)

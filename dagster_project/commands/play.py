@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from dagster_project.commands.checkpoint_option import TEXT, add_profile, checkpoint
+from dagster_project.commands.step_check_option import add_step_check, checked
 from generators.execution.episode_film import FilmedEpisode, turn_line
 from generators.execution.limits import AttemptLimits
 from generators.policies.policy_maker import PolicyMaker
@@ -44,6 +45,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     add("--base-url", default="", metavar="URL", help="a server of the OpenAI protocol instead of a checkpoint")
     add("--model", default="", metavar="NAME", help="the served model's name")
     add_profile(parser)
+    add_step_check(parser)
     add("--device", default="cpu", help="where the checkpoint runs (cpu)")
     parser.set_defaults(run=run)
 
@@ -54,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"--attempts, --steps: expected at least 1, found {options.attempts} and {options.steps}")
     tasks = tasks_of(options.world, options.attempts, options.seed, [options.task] if options.task else [])
     policies, style = _policies(options)
+    policies = checked(options, policies)
     options.out.mkdir(parents=True, exist_ok=True)
     # Without a factor the limit is the number that was asked for.
     limits = AttemptLimits() if options.steps is None else AttemptLimits(step_factor=0, step_extra=options.steps)

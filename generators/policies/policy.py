@@ -48,6 +48,11 @@ class PolicyView:
     past: tuple[PastTurn, ...] = ()
     elements: tuple[ScreenElement, ...] = ()
 
+    def shown_to(self, needs_tree: bool) -> PolicyView:
+        """The view for a part of a policy: without the UI tree for one that doesn't need it."""
+        # Same object where nothing changes, so that the identity is exact.
+        return self if needs_tree or not self.elements else replace(self, elements=())
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:

@@ -122,20 +122,20 @@ class ProposeAndJudge:
         for proposer in self.proposers:
             recall = getattr(proposer, "recall", None)
             if callable(recall):
-                recall(_seen(view, proposer.needs_tree), action)
+                recall(view.shown_to(proposer.needs_tree), action)
 
     def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`; the tokens are those of all proposals and the judge."""
         if len(self.proposers) == 1:
             return self.proposers[0].decide(view)
-        made = [proposer.decide(_seen(view, proposer.needs_tree)) for proposer in self.proposers]
+        made = [proposer.decide(view.shown_to(proposer.needs_tree)) for proposer in self.proposers]
         legal = [one for one in made if one.action is not None]
         prompt, completion = sum(one.prompt_tokens for one in made), sum(one.completion_tokens for one in made)
         # They agree: no question is worth asking.
         if len({format(one.action) for one in legal if one.action is not None}) < 2:
             chosen = legal[0] if legal else made[0]
         else:
-            index, asked, answered = self.judge.choose(_seen(view, self.judge.needs_tree), legal)
+            index, asked, answered = self.judge.choose(view.shown_to(self.judge.needs_tree), legal)
             chosen, prompt, completion = legal[index], prompt + asked, completion + answered
         return replace(chosen, prompt_tokens=prompt, completion_tokens=completion)
 
@@ -143,9 +143,3 @@ class ProposeAndJudge:
 def name_with_proposals(name: str, count: int, judge: ProposalJudge) -> str:
     """Name of `count` policies `name` under a judge; its own where there is one alone."""
     return name if count == 1 else f"{name}+{count}-judged-by-{judge.name}"
-
-
-def _seen(view: PolicyView, needs_tree: bool) -> PolicyView:
-    """The view without the UI tree for one that doesn't need it."""
-    # Same object where nothing changes, so that the identity is exact.
-    return view if needs_tree or not view.elements else replace(view, elements=())

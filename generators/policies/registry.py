@@ -25,6 +25,13 @@ from generators.policies.oracles.plan_oracles import PhoneOracle, RecordedOracle
 from generators.policies.policy import CannotDo, Policy
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.propose_and_judge import ProposeAndJudge, RuleJudge, name_with_proposals
+from generators.policies.step_verification import (
+    ModelChecker,
+    StepChecker,
+    StepVerification,
+    ThoughtChecker,
+    name_with_verification,
+)
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from generators.worlds.app_tasks import work_of
@@ -222,3 +229,36 @@ def with_proposals(policies: PolicyMaker, count: int, judge: ProposalJudge | Non
         return ProposeAndJudge([policies.make(contract, world) for _ in range(count)], picks)
 
     return replace(policies, name=name_with_proposals(policies.name, count, picks), make=make)
+
+
+def with_verification(policies: PolicyMaker, tries: int, checker: StepChecker | None = None) -> PolicyMaker:
+    """Every action is checked before it is carried out, and drawn again where it is refused, up to `tries` times in
+    all; 1 is the identity."""
+    if tries < 1:
+        raise ValueError(f"step verification: expected at least 1 try, found {tries}")
+    checks = checker or ThoughtChecker()
+
+    def make(contract: TaskSpec, world: World) -> Policy:
+        return StepVerification([policies.make(contract, world) for _ in range(tries)], checks)
+
+    return replace(policies, name=name_with_verification(policies.name, tries, checks), make=make)
+
+
+STEP_CHECKS = ("thoughts", "model")
+"""Who may check steps: the rules that hold a thought against its action, or a served model."""
+
+
+def with_step_check(policies: PolicyMaker, check: str, tries: int, base_url: str = "", model: str = "") -> PolicyMaker:
+    """The policies under a check of `STEP_CHECKS`, "" for none; `model` asks the one served at `base_url`. Raises
+    `ValueError` for a check that isn't there, fewer than 2 tries, or a model that isn't named."""
+    if not check:
+        return policies
+    if check not in STEP_CHECKS:
+        raise ValueError(f"step check: expected one of {', '.join(STEP_CHECKS)}, found {check!r:.40}")
+    if tries < 2:
+        raise ValueError(f"--tries: expected at least 2 for a refused action to be drawn again, found {tries}")
+    if check == "thoughts":
+        return with_verification(policies, tries, ThoughtChecker())
+    if not base_url or not model:
+        raise ValueError("--check-steps model: expected --base-url and --model of the model that checks, found none")
+    return with_verification(policies, tries, ModelChecker(ChatEndpoint(base_url, model)))

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from generators.policies.policy_maker import PolicyMaker
+from generators.policies.registry import with_step_check
 from trainer.runtime.tracking import OnEvent
+from trainer.serving.checkpoint_policy import checkpoint_policies
 from trainer.suites import world_tasks
 from trainer.suites.care import BESIDE, care_summary, case_cluster
-from trainer.suites.options import DEFAULT_EPISODES, SuiteOptions
+from trainer.suites.options import DEFAULT_EPISODES, EvaluationSubject, SuiteOptions
 from trainer.suites.osworld import osworld_success
 from trainer.suites.registry import CARE, Suite
 from trainer.suites.worlds import task_cluster, world_success
@@ -18,6 +21,23 @@ def style_of(policy: object, options: SuiteOptions) -> str:
     """How worlds are drawn for a policy: as the options say, else small for a nano checkpoint alone."""
     preset = getattr(getattr(getattr(policy, "processor", None), "preset", None), "name", "")
     return options.style or ("nano" if preset == "nano" else "full")
+
+
+def checked(policy: Any, subject: EvaluationSubject, options: SuiteOptions) -> Any:
+    """The policy with every action checked before it is carried out, where the options say so
+    (`generators.policies.step_verification`); replies of a checkpoint are then made one by one. Raises `ValueError` as
+    `with_step_check` does."""
+    if not options.check_steps:
+        return policy
+    if not isinstance(policy, PolicyMaker):
+        assert subject.checkpoint is not None
+        policy = checkpoint_policies(
+            subject.checkpoint,
+            max_new_tokens=options.max_new_tokens,
+            temperature=options.temperature,
+            device=subject.device,
+        )
+    return with_step_check(policy, options.check_steps, options.tries, subject.base_url, subject.model)
 
 
 def play_suite(

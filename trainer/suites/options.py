@@ -64,8 +64,9 @@ class SuiteOptions:
     """`store`: unified sources, held-out shards, training shards for the blind table; `raw`: native files of the suite.
     `limit`: questions, episodes or steps' episodes at most; `style`: how worlds are drawn (`full`, `nano`; None: by the
     checkpoint); `before`: the checkpoint to compare a latent space with; `state`: keeps journals of episodes;
-    `max_new_tokens`: of a reply (None: as a checkpoint's preset has it, of a served model `answering.served_tokens`).
-    """
+    `max_new_tokens`: of a reply (None: as a checkpoint's preset has it, of a served model `answering.served_tokens`);
+    `check_steps`, `tries`: who checks actions in worlds before they are carried out (`policies.registry.STEP_CHECKS`),
+    and draws a turn at most."""
 
     store: Store | None = None
     raw: Path | None = None
@@ -82,6 +83,8 @@ class SuiteOptions:
     adb_path: str = "adb"
     console_port: int = 5554
     progress: bool = False
+    check_steps: str = ""
+    tries: int = 3
 
     def __post_init__(self) -> None:
         if self.max_new_tokens is not None and self.max_new_tokens < 1:

@@ -270,10 +270,12 @@ def _steps(known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_e
 def _worlds(
     known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
 ) -> dict[str, Any]:
-    from trainer.suites.episodes import play_suite, style_of
+    from trainer.suites.episodes import checked, play_suite, style_of
 
     policy = _policy(subject, options)
+    # by the preset of what plays, so before it is wrapped
     style = style_of(policy, options)
+    policy = checked(policy, subject, options)
     report = play_suite(known, policy, options, style, _kept(subject, options, style), on_event)
     return {**report, "config": {**report["config"], **_asked(subject, options)}}
 

@@ -23,7 +23,15 @@ from generators.policies.oracles.plan_oracles import RecordedStep
 from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.propose_and_judge import ModelJudge, ProposeAndJudge, RuleJudge
-from generators.policies.registry import POLICIES, build_policy, oracle_for, with_demonstrations, with_proposals
+from generators.policies.registry import (
+    POLICIES,
+    build_policy,
+    oracle_for,
+    with_demonstrations,
+    with_proposals,
+    with_verification,
+)
+from generators.policies.step_verification import ModelChecker
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from generators.tasks.world_interface import ScreenElement
@@ -86,6 +94,10 @@ def members(server: ReplyServer) -> dict[str, PolicyMaker]:
         "demonstrations": with_demonstrations(build_policy("openai", **quick), shown),
         "proposals": with_proposals(build_policy("scripted", error_rate=0.5), 3),
         "proposals-openai": with_proposals(build_policy("openai", **quick), 3),
+        "verification": with_verification(build_policy("scripted", error_rate=0.5), 3),
+        "verification-openai": with_verification(
+            build_policy("openai", **quick), 3, ModelChecker(ChatEndpoint(server.url, "judge"))
+        ),
     }
 
 
@@ -100,6 +112,8 @@ def members(server: ReplyServer) -> dict[str, PolicyMaker]:
         "demonstrations",
         "proposals",
         "proposals-openai",
+        "verification",
+        "verification-openai",
     ],
 )
 def test_every_policy_keeps_the_contract(name: str, server: ReplyServer) -> None:

@@ -1,0 +1,115 @@
+"""What judges of thoughts, steps and whole runs find of what was planted: python bench/judges.py [--only NAME]
+
+Everything is drawn or scripted, without a browser, a server of others or a GPU; a few minutes on one core. Each figure
+stands beside the goal that it was built for; exit code 1 where one is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from generators.proving.imperfect_steps import right_steps
+from generators.proving.planted_thoughts import LANGUAGES, PlantedThought, generated_thoughts, real_thoughts
+from generators.tasks.task_spec import TaskSpec
+from generators.worlds.fsm.fsm_tasks import TaskMaker
+from generators.worlds.fsm.interpreted import InterpretedWorld
+from generators.worlds.fsm.sites import make_site
+from quality.evidence.consistency import check_thought
+
+SEEDS = (0, 1, 2)
+ROWS = 1200
+SITES = ("shop", "bank", "calendar", "issues")
+
+
+@dataclass(frozen=True)
+class PlantedFigure:
+    """A measured share, with the goal that it was built for (None: for comparison alone)."""
+
+    name: str
+    value: float
+    of: str
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def missed(self) -> bool:
+        return (self.least is not None and self.value < self.least) or (
+            self.most is not None and self.value > self.most
+        )
+
+    def __str__(self) -> str:
+        goals = [f"at least {self.least:g}"] if self.least is not None else []
+        goals += [f"at most {self.most:g}"] if self.most is not None else []
+        missed = "   <-- missed" if self.missed else ""
+        return f"{self.name:58} {self.value:8.3f}  {self.of:34} {', '.join(goals)}{missed}"
+
+
+def thoughts() -> Iterator[PlantedFigure]:
+    """D-Artemis: thought against action."""
+    for part in ("seen", "held_out"):
+        rows = [row for seed in SEEDS for row in generated_thoughts(part, ROWS, seed)]  # type: ignore[arg-type]
+        yield _f1(f"thoughts, {part.replace('_', ' ')} phrasings", rows, 0.9)
+        if part == "held_out":
+            for language in LANGUAGES:
+                yield _f1(f"  of them {language}", [row for row in rows if row.origin == language], 0.9)
+    yield _f1("thoughts of public sets", [row for seed in SEEDS for row in real_thoughts(seed)], 0.9)
+
+
+def _f1(name: str, rows: Sequence[PlantedThought], least: float) -> PlantedFigure:
+    found = [(check_thought(row.thought, row.action, row.elements).agrees is False, bool(row.planted)) for row in rows]
+    hits = sum(flagged and planted for flagged, planted in found)
+    flagged, planted = sum(one for one, _ in found), sum(one for _, one in found)
+    return PlantedFigure(f"{name}: F1", 2 * hits / (flagged + planted), f"{planted} planted, {len(rows)} rows", least)
+
+
+def site_tasks(each: int) -> list[TaskSpec]:
+    """The first tasks of one site of each kind."""
+    made = [task for kind in SITES for task in TaskMaker(make_site(kind, 1)).tasks(each)]
+    return [
+        TaskSpec(one.instruction, "web", one.target, {"world": "fsm", **one.start}, one.rule, one.expected_steps)
+        for one in made
+    ]
+
+
+def steps() -> Iterator[PlantedFigure]:
+    """Step verification: a policy right in 60 of 100 under a check right in 80 of 100."""
+
+    def opened() -> InterpretedWorld:
+        return InterpretedWorld(make_site)
+
+    tasks = site_tasks(8)
+    shares = {}
+    for name, rate in (("unchecked", None), ("checked", 0.8), ("checked by chance", 0.5)):
+        found = [right_steps(tasks, opened, 0.6, rate, seed=seed) for seed in SEEDS]
+        right, of = sum(one for one, _ in found), sum(one for _, one in found)
+        shares[name] = right / of
+        yield PlantedFigure(f"steps right, 60 % policy {name}", right / of, f"{of} steps, {len(SEEDS)} seeds")
+    gain = shares["checked"] - shares["unchecked"]
+    yield PlantedFigure("  gain by a check right in 80 of 100", gain, "three draws a turn at most", 0.15)
+
+
+GROUPS: dict[str, Callable[[], Iterator[PlantedFigure]]] = {"thoughts": thoughts, "steps": steps}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the figures of the groups, one a line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", choices=sorted(GROUPS), metavar="NAME", help=", ".join(GROUPS))
+    options = parser.parse_args(arguments)
+    missed = 0
+    for name, group in GROUPS.items():
+        if options.only is None or name in options.only:
+            began = time.monotonic()
+            for figure in group():
+                print(figure, flush=True)
+                missed += figure.missed
+            print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
