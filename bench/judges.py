@@ -11,14 +11,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
+from generators.generation.annotators import TreeEvidence
+from generators.generation.process_annotator import ProcessAnnotator
+from generators.generation.tables import episode_of
+from generators.proving.false_successes import FALSE_KINDS, ClaimedSuccess, DrawnScreens, claimed_successes
 from generators.proving.imperfect_steps import right_steps
 from generators.proving.planted_thoughts import LANGUAGES, PlantedThought, generated_thoughts, real_thoughts
 from generators.tasks.task_spec import TaskSpec
 from generators.worlds.fsm.fsm_tasks import TaskMaker
 from generators.worlds.fsm.interpreted import InterpretedWorld
-from generators.worlds.fsm.sites import make_site
+from generators.worlds.fsm.sites import TEMPLATES, make_site
 from quality.evidence.consistency import check_thought
+from quality.evidence.process import goal_operations, process_of
 
 SEEDS = (0, 1, 2)
 ROWS = 1200
@@ -66,9 +72,9 @@ def _f1(name: str, rows: Sequence[PlantedThought], least: float) -> PlantedFigur
     return PlantedFigure(f"{name}: F1", 2 * hits / (flagged + planted), f"{planted} planted, {len(rows)} rows", least)
 
 
-def site_tasks(each: int) -> list[TaskSpec]:
+def site_tasks(each: int, kinds: Sequence[str] = SITES, seed: int = 1) -> list[TaskSpec]:
     """The first tasks of one site of each kind."""
-    made = [task for kind in SITES for task in TaskMaker(make_site(kind, 1)).tasks(each)]
+    made = [task for kind in kinds for task in islice(TaskMaker(make_site(kind, seed)).tasks(4), each)]
     return [
         TaskSpec(one.instruction, "web", one.target, {"world": "fsm", **one.start}, one.rule, one.expected_steps)
         for one in made
@@ -92,7 +98,38 @@ def steps() -> Iterator[PlantedFigure]:
     yield PlantedFigure("  gain by a check right in 80 of 100", gain, "three draws a turn at most", 0.15)
 
 
-GROUPS: dict[str, Callable[[], Iterator[PlantedFigure]]] = {"thoughts": thoughts, "steps": steps}
+def process() -> Iterator[PlantedFigure]:
+    """ProBench: planted false successes, by what a task requires on the way, and by the goal's words alone."""
+    screens = DrawnScreens()
+    tasks = [task for seed in (2, 3) for task in site_tasks(6, sorted(TEMPLATES), seed)]
+    runs = list(claimed_successes(tasks, ("sound", *FALSE_KINDS), 0))
+    votes = {
+        "required operations": lambda run: ProcessAnnotator(screens).vote(run.done).outcome,
+        "the goal's words alone": lambda run: _by_words(run, screens),
+        "last screens (TreeEvidence)": lambda run: TreeEvidence(screens).vote(run.done).outcome,
+    }
+    for name, vote in votes.items():
+        goal = name == "required operations"
+        refused = [(run.kind, vote(run) not in ("completed", None)) for run in runs]
+        false = [no for kind, no in refused if kind != "sound"]
+        sound = [no for kind, no in refused if kind == "sound"]
+        of = f"{len(false)} false successes"
+        yield PlantedFigure(f"{name}: false refused", sum(false) / len(false), of, 0.95 if goal else None)
+        of = f"{len(sound)} sound runs"
+        yield PlantedFigure("  true ones refused", sum(sound) / len(sound), of, None, 0.03 if goal else None)
+
+
+def _by_words(run: ClaimedSuccess, screens: DrawnScreens) -> str:
+    episode = episode_of(run.done, screens)
+    assert episode is not None
+    return "completed" if process_of(episode, goal_operations(episode)).complete else "failed"
+
+
+GROUPS: dict[str, Callable[[], Iterator[PlantedFigure]]] = {
+    "thoughts": thoughts,
+    "steps": steps,
+    "process": process,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -143,6 +143,11 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         help="verified trajectories of earlier rounds that the policy is shown beside its goal (0)",
     )
     parser.add_argument(
+        "--process",
+        action="store_true",
+        help="verify only what also shows on the way that it did what the task requires, not on its last screen alone",
+    )
+    parser.add_argument(
         "--hostile",
         type=float,
         default=0.0,
@@ -196,6 +201,7 @@ def generate(options: argparse.Namespace) -> int:
         faults=options.faults,
         late=options.late,
         proposers=tuple(options.proposer),
+        process=options.process,
     )
     store = Store(options.out)
     print("round     " + "".join(f"{name:>16}" for name in COLUMNS), flush=True)

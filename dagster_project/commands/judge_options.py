@@ -11,7 +11,9 @@ from pipelines.extensions import find_part, is_outside
 from pipelines.store import Store
 from quality.judges.registry import JUDGES, JudgeConfig
 
-_NAMES = "rules, openai, ensemble, cascade, keypoints, nano, or one of your own as module:maker or file.py:maker"
+_NAMES = (
+    "rules, process, openai, ensemble, cascade, keypoints, nano, or one of your own as module:maker or file.py:maker"
+)
 
 
 def judge_name(text: str) -> str:
@@ -42,7 +44,7 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
             type=judge_name,
             metavar="JUDGE",
             default="rules",
-            help=f"{_NAMES} (default: rules; it and nano ask no server)",
+            help=f"{_NAMES} (default: rules; it, process and nano ask no server)",
         )
     parser.add_argument("--base-url", metavar="URL", help="of a server that speaks the OpenAI protocol")
     parser.add_argument("--model", metavar="NAME", help="the model to ask there")

@@ -30,7 +30,7 @@ from quality.judges.rules import RulesJudge
 
 WRAPPERS = ("hostile", "faults", "late")
 """Settings of what is done to the worlds that tasks are executed in."""
-LATER = ("evaluations", "agent", "proposers", *WRAPPERS)
+LATER = ("evaluations", "agent", "proposers", "process", *WRAPPERS)
 """Settings that a round's configuration names only where they are set, so that older rounds still fit."""
 LATE_LOOKS = 3
 """Looks or waits until a late screen shows, at most."""
@@ -70,6 +70,9 @@ class LoopConfig:
     proposers: tuple[str, ...] = ()
     """Who proposes tasks: names of `proposing.proposers.PROPOSERS`, or where one of your own stands; empty: all of
     those."""
+
+    process: bool = False
+    """Whether what is verified also needs evidence in its process (`process_annotator`)."""
 
     def __post_init__(self) -> None:
         # here and not at the first use: a wrong name ends before anything runs, and pools know the world of a path

@@ -24,6 +24,7 @@ from generators.generation import round_checks
 from generators.generation.feedback import known_before, promote
 from generators.generation.learned import learned, read_proposals
 from generators.generation.loop import LoopConfig, LoopParts, embedded_annotators, embedded_policies
+from generators.generation.process_annotator import ProcessAnnotator
 from generators.generation.proposing.proposers import arms
 from generators.generation.proposing.task_bank import Proposed, TaskBank, propose
 from generators.generation.records import read_lines, write_lines
@@ -283,7 +284,9 @@ def build_verified(store: Store, number: int, config: LoopConfig, parts: LoopPar
     parts = parts or LoopParts()
     name = round_name(number)
     bank, runs = store.require(f"{BANK}/{name}"), store.require(f"{TRAJECTORIES}/{name}")
-    annotators = (parts.annotators or embedded_annotators)(store)
+    annotators = list((parts.annotators or embedded_annotators)(store))
+    if config.process:
+        annotators.append(ProcessAnnotator(store))
     # Names of the annotators, since their votes are the data; two that share a name must judge alike.
     plain = {"verify": asdict(config.verify), "annotators": [one.name for one in annotators]}
     spec = PartSpec("all", digest([CODE_VERSION, plain, runs.data_version, bank.data_version]))

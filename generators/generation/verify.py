@@ -5,6 +5,9 @@
 3. Annotators vote (`generators.generation.annotators`). Where the world's rule can be read it must hold, and the
    majority of the others mustn't find a failure with confidence; where it can't, the majority must find it done.
 
+   An annotator named "process" (`process_annotator`) is a gate before both: what it finds undone or never done isn't
+   verified, whatever the others see on the last screen.
+
 The policy's own claim counts nowhere. Source: UI-Venus-1.5 (filters before people) and 2 (outcomes, votes).
 """
 
@@ -24,6 +27,8 @@ from schemas.actions import format
 ORDER: tuple[Outcome, ...] = ("failed", "partial", "infeasible", "completed")
 """Of two outcomes with equal votes the first counts."""
 DONE: tuple[Outcome, ...] = ("completed", "infeasible")
+GATE = "process"
+"""The annotator whose refusal decides by itself (`process_annotator.ProcessAnnotator`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,8 @@ class VerifyConfig:
 @dataclass(frozen=True, slots=True)
 class TrajectoryVerdict:
     """`outcome` None: nobody can say. `reason` begins with the filter that decided: "infrastructure", "rules/...",
-    "world", "votes". `failure_kind` None: verified, or undecided (annotators think it done, but not enough of them)."""
+    "process", "world", "votes". `failure_kind` None: verified, or undecided (annotators think it done, but not enough
+    of them)."""
 
     trajectory_id: str
     verified: bool
@@ -132,6 +138,9 @@ def decide(votes: Sequence[OutcomeVote], config: VerifyConfig) -> tuple[Outcome 
     """(outcome, whether it is verified, reason) of votes; see the module."""
     # Abstentions have no weight; they are only counted against `least_votes`.
     cast = [vote for vote in votes if vote.outcome is not None]
+    gate = next((vote for vote in cast if vote.annotator == GATE), None)
+    if gate is not None and gate.outcome not in DONE and gate.confidence >= config.confident:
+        return gate.outcome, False, f"{GATE}: {gate.reason}"
     world = next((vote for vote in cast if vote.annotator == "world"), None)
     if config.world == "must" and world is not None:
         others = [vote for vote in cast if vote is not world]

@@ -20,6 +20,7 @@ from quality.judges.keypoint_judge import KeypointJudge
 from quality.judges.keypoints import KeypointConfig
 from quality.judges.nano.judge import NanoJudge
 from quality.judges.openai_judge import OpenAIJudge
+from quality.judges.process_judge import ProcessJudge
 from quality.judges.reading import ReadingJudge
 from quality.judges.rules import RulesJudge
 from quality.judges.thoughts import ThoughtJudge
@@ -93,6 +94,10 @@ def _rules(config: JudgeConfig) -> Judge:
     return RulesJudge()
 
 
+def _process(config: JudgeConfig) -> Judge:
+    return ProcessJudge()
+
+
 def _openai(config: JudgeConfig) -> Judge:
     base_url, model = endpoint_of(config)
     return build_member(config, "client", lambda: OpenAIJudge(base_url, model, config.cache, **config.client))
@@ -132,6 +137,7 @@ def _nano(config: JudgeConfig) -> Judge:
 
 JUDGES: dict[str, Callable[[JudgeConfig], Judge]] = {
     "rules": _rules,
+    "process": _process,
     "openai": _openai,
     "ensemble": _ensemble,
     "cascade": _cascade,
@@ -139,7 +145,7 @@ JUDGES: dict[str, Callable[[JudgeConfig], Judge]] = {
     "nano": _nano,
 }
 """Judges by name. Those in `OFFLINE` need no endpoint; an ensemble needs one if any of its members does."""
-OFFLINE = frozenset(("rules", "nano"))
+OFFLINE = frozenset(("rules", "process", "nano"))
 
 
 def build_judge(config: JudgeConfig) -> Judge:
