@@ -59,6 +59,7 @@ class DeriveConfig:
 
 def unit_hash(seed: int, *parts: object) -> float:
     """A number in [0, 1) that depends on the seed and the parts only: the one source of choice in derivers."""
+    # A separator that no part holds, so that ("a", "bc") and ("ab", "c") differ.
     key = "\x1f".join(map(str, (seed, *parts)))
     return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "backslashreplace"), digest_size=8).digest()) / 2**64
 
@@ -79,6 +80,7 @@ ROLE_WORDS = dict(
 @lru_cache(maxsize=4096)
 def role_word(role: str | None) -> str:
     """`TEXT_INPUT` → "text input", `android.widget.TextView` → "text"; a bare layout container has no role to name."""
+    # Android's class names have their packages before the last point.
     word = squash(role).rpartition(".")[2].replace("_", " ").lower()
     return "" if word in CONTAINERS else ROLE_WORDS.get(word, word)
 
@@ -141,6 +143,7 @@ class ScreenView:
     @cached_property
     def all_labels(self) -> tuple[str, ...]:
         """Every name and text on the screen, casefolded: what must not be called absent."""
+        # Both, as a source may know a name that isn't drawn.
         return tuple({text.casefold() for e in self.elements for text in (e.name, e.label) if text})
 
     def innermost(self, x: float, y: float) -> IndexedElement | None:
@@ -151,6 +154,7 @@ class ScreenView:
             left, top, right, bottom = element.box
             if not (left <= x <= right and top <= y <= bottom):
                 continue
+            # The smallest so far; one of the same size leaves nobody to prefer.
             if smallest is None or element.area < smallest.area:
                 smallest, competes = element, False
             else:
@@ -174,7 +178,9 @@ class ScreenView:
                 groups.setdefault(element.name.casefold(), []).append(element)
         chosen = []
         for group in groups.values():
+            # By place among equal sizes, so that the same one stands for all.
             group.sort(key=lambda e: (e.area, e.index))
+            # Each in the next: a chain of boxes around one thing.
             if all(outer.encloses(inner) for inner, outer in pairwise(group)):
                 chosen.append(group[0])
         return sorted(chosen, key=lambda e: e.index)
@@ -185,6 +191,7 @@ def is_target(element: IndexedElement, config: DeriveConfig) -> bool:
     left, top, right, bottom = element.box
     return (
         min(right - left, bottom - top) >= config.min_side
+        # Tiny boxes can't be hit, and one of nearly the whole screen is its background.
         and element.area <= config.max_area * 1e6
         and 0 < len(element.name) <= config.label_max_chars
     )
@@ -254,6 +261,7 @@ def screen_candidate(
     rules: Sequence[str] = (),
 ) -> DerivedSample:
     """A candidate of a screen, keyed by where the screen was shown first."""
+    # By where it was shown first: the same picture is asked about once.
     return DerivedSample(
         screen.source,
         *screen.key,
@@ -308,6 +316,7 @@ def step_candidate(
 def pick(candidates: Iterable[DerivedSample], limit: int, seed: int) -> list[DerivedSample]:
     """At most `limit` candidates, those of the smallest hash: adding one candidate changes at most one choice."""
     listed = list(candidates)
+    # Only then hashes are worth their time.
     if len(listed) > limit:
         named = [(unit_hash(seed, name), name, candidate) for candidate in listed for name in (candidate.id,)]
         listed = [candidate for _, _, candidate in sorted(named, key=itemgetter(0, 1))[:limit]]
@@ -327,6 +336,7 @@ class NamePool:
     def add(self, name: str) -> None:
         """Put a name on the ring."""
         key = name.casefold()
+        # One spelling stands for all, and it doesn't depend on the order.
         self.names[key] = min(name, self.names.get(key, name))
 
     @cached_property
@@ -337,9 +347,11 @@ class NamePool:
         """The first name clockwise of `draw` that is part of no name or text on the screen; None if none is near."""
         if not self._ring:
             return None
+        # A hash places names on a ring, so a further name changes few choices.
         start = bisect_left(self._ring, (draw, ""))
         for step in range(min(TRIES, len(self._ring))):
             name = self._ring[(start + step) % len(self._ring)][1]
+            # Also within a longer name: whoever looks for it would find that.
             if not any(name.casefold() in label for label in screen.all_labels):
                 return name
         return None

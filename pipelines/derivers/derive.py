@@ -87,9 +87,11 @@ def _candidates(
     steps: pa.Table, screens: pa.Table, samples: pa.Table | None, config: DeriveConfig
 ) -> list[tuple[str, str, DerivedSample]]:
     """(objective, sample id, sample), in order. What they were derived from takes much memory and is left here."""
+    # In a fixed order, so that samples don't depend on how parts were cut.
     steps = steps.sort_by([("source", "ascending"), ("episode_id", "ascending"), ("step_index", "ascending")])
     rows = steps.drop_columns(["native_action", "language", "episode_outcome"]).to_pylist()
     views = list(_views(screens, rows, samples))
+    # Names of all screens of the source, of which those that are absent here make refusals.
     pool = NamePool()
     for view in views:
         for element in view.uniquely_named(config):
@@ -102,6 +104,7 @@ def _candidates(
             found += (sample for episode in episodes for sample in deriver.derive(episode, facts))
         else:
             found += (sample for view in views for sample in deriver.derive(view, pool, config))
+    # The sample itself is never compared: ids differ.
     return sorted(((c.objective, c.id, c) for c in found), key=lambda item: item[:2])
 
 
@@ -166,6 +169,7 @@ def _sizes(rows: Episode, screens: pa.Table) -> dict[str, tuple[int, int]]:
         if row["screenshot_sha256"] and row["width_px"] and row["height_px"]
     }
     columns = (screens.column(name).to_pylist() for name in ("screenshot_sha256", "width_px", "height_px"))
+    # The picture's own size wins over the frame that a step states.
     sizes.update({sha: (width, height) for sha, width, height in zip(*columns, strict=True)})
     return sizes
 
@@ -184,8 +188,10 @@ def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None) -> Iterat
         if before is None:
             seen[sha] = (split, platform, parent, key)
         elif _STRICTNESS[split] > _STRICTNESS[before[0]]:
+            # Only the split: the picture stays that of its first step.
             seen[sha] = (split, *before[1:])
 
+    # Steps before samples: a screen that a step shows is named by the step.
     for row in rows:
         if row["screenshot_sha256"]:
             step = item_step(row["source"], row["episode_id"], row["step_index"])
@@ -205,6 +211,7 @@ def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None) -> Iterat
     done: set[str] = set()
     for screen in screens.sort_by([("screenshot_sha256", "ascending"), ("source", "ascending")]).to_pylist():
         sha = screen["screenshot_sha256"]
+        # Shown nowhere: nobody knows its split.
         if sha not in seen or sha in done:
             continue
         done.add(sha)
@@ -228,6 +235,7 @@ def usable_elements(listed: Sequence[ElementRow]) -> Iterator[IndexedElement]:
     """The elements of a row of `screens` that have a box with an inside, as derivers see them."""
     for index, element in enumerate(listed):
         box = element["box"]
+        # What has no inside can't be pointed at.
         if box is None or not (box[0] < box[2] and box[1] < box[3]):
             continue
         name, text = squash(element["name"]), squash(element["text"])

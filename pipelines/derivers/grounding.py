@@ -60,10 +60,12 @@ def from_steps(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
         if box is None or not words or size is None or row["action_text"] is None:
             continue
         action, what = parse(row["action_text"]), pointed_at(words)
+        # Only actions at one point: a drag has two.
         if what is None or not isinstance(action, Click | LongPress | Hover | DoubleClick):
             continue
         if not contains(box, action.box):  # the source's own box and point disagree
             continue
+        # The box's centre: a recorded click may lie at its edge.
         answer = point_answer(*rounded_centre(box))
         yield step_candidate(row, size, "grounding", "grounding_step", VERSION, grounding_text(what), answer, box)
 
@@ -93,8 +95,10 @@ def from_elements(screen: ScreenView, pool: NamePool, config: DeriveConfig) -> I
         config.seed,
     )
     yield from found
+    # Of a short list nobody knows whether it is complete.
     if len(screen.elements) < config.refusal_min_elements:
         return
+    # So that refusals are this share of all, the other samples included.
     odds = config.refusal_share / (1 - config.refusal_share)
     asked: set[str] = set()
     for candidate in found:

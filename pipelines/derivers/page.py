@@ -51,11 +51,15 @@ def regions(screen: ScreenView, config: DeriveConfig) -> Iterator[DerivedSample]
     for outer in screen.elements:
         if not 0 < outer.area <= MAX_REGION * 1e6:
             continue
+        # With words and a role, as the answer names both.
         inside = [e for e in known if e.box != outer.box and outer.encloses(e)]
+        # One within another would be the same thing twice.
         if not MIN_INSIDE <= len(inside) <= MAX_INSIDE or _nested(inside):
             continue
+        # A region that cuts something leaves its answer open.
         if any(_cuts(outer, e) for e in named if e is not outer):
             continue
+        # In reading order.
         ordered = sorted(inside, key=lambda e: (e.box[1], e.box[0], e.index))
         found.append(
             screen_candidate(
@@ -79,6 +83,7 @@ def app(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
         name, size = squash(row["app"]), facts.sizes.get(row["screenshot_sha256"] or "")
         if size is None or not 0 < len(name) <= facts.config.label_max_chars:
             continue
+        # By the source's word: guessed names would be taught as facts.
         found.append(step_candidate(row, size, "vqa", "app", VERSION, APP_QUESTION, name))
     yield from pick(found, facts.config.apps_per_episode, facts.config.seed)
 
@@ -109,8 +114,10 @@ def function_of(elements: Sequence[IndexedElement], longest: int = 60) -> str:
     if title:
         lines.append(f"Title: {title}")
     for verb, roles in GROUPS.items():
+        # A name of several elements is said once.
         names = list(dict.fromkeys(e.name for e in _down(elements) if e.role in roles and e.name))
         if names:
+            # The number of the others, so that the list stays true.
             more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
             lines.append(f"{verb}: " + ", ".join(f'"{name}"' for name in names[:MOST_NAMES]) + more)
     named = [e.name for e in elements if any(e.role in roles for roles in GROUPS.values())]

@@ -42,8 +42,10 @@ def _progress(run: JudgedTrajectory) -> Made:
     """Whether the goal is reached: on the screens of a success, and where a trusted verdict refutes `Finished`."""
     last = run.steps[-1]
     goal = squash(last["instruction"])
+    # Only an end that the run itself claims can be right or wrong.
     ended = last["action_text"] is not None and isinstance(parse(last["action_text"]), Finished)
     success = run.verdict.decision == "success"
+    # A failure says "no" only where somebody trustworthy looked.
     if not goal or not ended or not (success or run.verdict.trusted):
         return
     question = f"Goal: {goal}\nIs the goal reached on this screen?"
@@ -54,6 +56,7 @@ def _progress(run: JudgedTrajectory) -> Made:
 
 def _effect(run: JudgedTrajectory, before: StepRow, after: StepRow, action: Action) -> Made:
     """The screen and an action → which names come up by it; nothing where the screen only moved."""
+    # What comes into view by scrolling was there before.
     if isinstance(action, Scroll):
         return
     names = new_names(run, before, after)
@@ -67,8 +70,10 @@ def _check(run: JudgedTrajectory, before: StepRow, after: StepRow, action: Actio
     """Two screens and an action → whether something came up by it; what didn't was met elsewhere in the run."""
     came = new_names(run, before, after)
     shown = {text for e in run.shown(after) for text in (e.name, e.label)}
+    # Names from elsewhere in the run: plausible ones that aren't on this screen.
     elsewhere = sorted({e.name for row in run.steps for e in run.shown(row) if _said(e.name)} - shown)
     seed, key = run.facts.config.seed, (before["episode_id"], before["step_index"])
+    # Half the questions each way, by a hash of the step.
     true = unit_hash(seed, "check", *key) < 0.5
     names = came if true else elsewhere
     if not names or isinstance(action, Scroll):
@@ -85,10 +90,12 @@ def _state(run: JudgedTrajectory, before: StepRow, after: StepRow, action: Actio
     held = {(e.role, e.name): e.label for e in _named(run.shown(before))}
     for element in _named(run.shown(after)):
         old = held.get((element.role, element.name))
+        # The same thing by role and name, with other words on it.
         if old is not None and old != element.label and element.texted and _said(element.label):
             role = f"{element.role} " if element.role else ""
             question = f'What does the {role}"{element.name}" show?'
             yield trajectory_sample(run, [after], "state", "mid_training", VERSION, question, element.label)
+            # One a step: further changes mostly follow from the first.
             return
 
 
@@ -102,6 +109,7 @@ def _intents(run: JudgedTrajectory) -> Made:
         if words:
             question = f"What is this action for? {render(action, platform)}"
             yield trajectory_sample(run, [row], "intent", "mid_training", VERSION, question, words)
+            # The purpose is true of any step; the action is taught only where it was right.
             if run.verdict.allows(row["step_index"]):
                 yield action_sample(run, row, "action", VERSION, navigation_text(words, history), action)
 
@@ -124,6 +132,7 @@ def aimed_at(run: JudgedTrajectory, row: StepRow, action: Action) -> IndexedElem
     pointed at."""
     if not isinstance(action, POINTED):
         return None
+    # The smallest, as a click in a list item's text means the text.
     inside = [e for e in run.shown(row) if e.contains(*action.box)]
     aim = min(inside, key=lambda e: e.area, default=None)
     return aim if aim in _named(run.shown(row)) else None

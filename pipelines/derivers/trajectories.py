@@ -70,6 +70,7 @@ def judged_trajectories(
     rows: Episode = steps.sort_by(order).drop_columns(["native_action", "language"]).to_pylist()
     facts = screen_facts(rows, screens, config or DeriveConfig())
     listed = zip(screens["screenshot_sha256"].to_pylist(), screens["elements"].to_pylist(), strict=True)
+    # Once for all runs, as they share pictures.
     elements = {sha: tuple(usable_elements(found)) for sha, found in listed}
     for (_, episode), group in groupby(rows, key=lambda row: (row["source"], row["episode_id"])):
         if episode in verdicts:
@@ -88,12 +89,14 @@ def derive_trajectories(
     for run in runs:
         for made in (made for deriver in found for made in deriver.derive(run)):
             name = made.sample.id
+            # The first of two samples of one id stays, and the others are counted.
             reason = "twice" if name in rows else refusal(run, made)
             if reason:
                 refused[reason] += 1
                 continue
             kinds[made.kind] += 1
             rows[name] = made.stage == "judge_training", _row(run, made, name, licence, synthetic)
+    # Samples for judges never mix with the corpus that policies train on.
     corpus, judges = ([row for judge, row in rows.values() if judge == wanted] for wanted in (False, True))
     return TrajectorySamples(_table(corpus), _table(judges), dict(sorted(kinds.items())), dict(sorted(refused.items())))
 

@@ -52,6 +52,7 @@ class RunVerdict:
     def allows(self, step: int) -> bool:
         """Whether the action that was done at a step may be taught as right."""
         if self.decision == "failure":
+            # Of a failure only what came before its first error is known to be right.
             return self.first_error is not None and step < self.first_error
         return step not in (self.wrong or ())
 
@@ -79,9 +80,11 @@ class JudgedTrajectory:
         """(step, the step after it, its action) wherever both have a picture and nothing is missing between."""
         found: list[tuple[StepRow, StepRow, Action]] = []
         for before, after in pairwise(self.steps):
+            # A step that is missing would make two screens look like cause and effect.
             whole = after["step_index"] == before["step_index"] + 1 and before["action_text"] is not None
             if whole and all((row["screenshot_sha256"] or "") in self.facts.sizes for row in (before, after)):
                 action = parse(before["action_text"] or "")
+                # What ends a run or asks leaves the screen as it is.
                 if not isinstance(action, Finished | CallUser):
                     found.append((before, after, action))
         return found
@@ -122,12 +125,14 @@ def trajectory_sample(
     The kind is the deriver's name in the sample's id, so two samples of one kind and step need different `k`."""
     sizes = [run.facts.sizes.get(row["screenshot_sha256"] or "") for row in rows]
     known = [size for size in sizes if size is not None]
+    # With one picture missing the others would show something else.
     if len(known) < len(sizes):
         return None
     one = step_candidate(rows[-1], known[-1], objective, kind, version, text, answer)
     parents = tuple(item_step(row["source"], row["episode_id"], row["step_index"]) for row in rows)
     shas = tuple(row["screenshot_sha256"] or "" for row in rows)
     step = rows[-1]["step_index"] if at is None else at
+    # The trajectory first, so that whatever is withdrawn is found by it.
     whole = replace(one, k=k, step_index=step, images=shas, sizes_px=tuple(known), parents=(run.item_id, *parents))
     return TrajectorySample(whole, kind, stage)
 
@@ -163,10 +168,12 @@ def refusal(run: JudgedTrajectory, made: TrajectorySample) -> str:
     """
     sample, verdict = made.sample, run.verdict
     first = run.steps[0]
+    # A deriver that mixes runs would hide what a row was made from.
     if (sample.source, sample.episode_id) != (first["source"], first["episode_id"]):
         return "of another trajectory"
     if not made.kind or made.stage not in STAGES or not sample.answer.strip():
         return "without kind, stage or answer"
+    # RL draws its tasks from these objectives, so a sample of another stage mustn't have one.
     if made.stage != "judge_training" and (made.stage == "offline_rl") != (sample.objective in RL_OBJECTIVES):
         return "for two stages"
     if verdict.decision == "rough" and made.stage == "offline_rl":

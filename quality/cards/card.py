@@ -48,7 +48,9 @@ def build_card(store: Store, source: str) -> Manifest:
         return _build_waiting_card(store, card)
     found = {stage: store.require(f"{stage}/{source}") for stage in STAGES}
     inputs = {manifest.asset: manifest.version for manifest in found.values()}
+    # Counts too: they may change where the data doesn't.
     read = {manifest.asset: [manifest.data_version, digest(manifest.counts)] for manifest in found.values()}
+    # The source's own description is part of the card.
     spec = PartSpec("card", digest([CODE_VERSION, read, asdict(card)]))
     with store.build(f"cards/{source}", code_version=CODE_VERSION, inputs=inputs, parts=[spec]) as build:
 
@@ -93,6 +95,7 @@ def _build_waiting_card(store: Store, card: Descriptor) -> Manifest:
 
         counts = build.run_part(spec, write).counts
         found = f"nothing good of {', '.join(waiting_for)}"
+        # It fails, so that the asset shows what is missing, but it is there.
         return build.commit(counts=counts, checks=[HAS_GOLD.check(False, found, f"gold/{card.id}")])
 
 
@@ -150,11 +153,13 @@ def build_corpus_card(store: Store, sources: Sequence[str]) -> Manifest:
     `StoreError` if no source has a card with gold.
     """
     cards = {name: found for name in sources if (found := store.current(f"cards/{name}")) is not None}
+    # Sources without gold are named, never counted.
     waiting = {name: card for name, card in cards.items() if "waiting_for" in card.counts}
     cards = {name: card for name, card in cards.items() if name not in waiting}
     if not cards:
         raise StoreError("cards/corpus: no source with gold has a card yet; materialise cards/<source> first")
     wholes = ("mid_training/shards", "mid_training/mixture", "hygiene/duplicates", "hygiene/contamination")
+    # Stages after gold, as far as they were built.
     whole = {name: found for name in wholes if (found := store.current(name)) is not None}
     named = (*cards.values(), *waiting.values(), *whole.values())
     inputs = {manifest.asset: manifest.version for manifest in named}
@@ -188,6 +193,7 @@ def _corpus(facts: Sequence[Row], whole: Mapping[str, Manifest]) -> Row:
         summed: Counter[str] = Counter()
         for card in facts:
             summed.update(card[name])
+        # Most frequent first; names break ties.
         total[name] = dict(sorted(summed.items(), key=lambda item: (-item[1], item[0])))
     licences: dict[str, list[str]] = defaultdict(list)
     for card in facts:
@@ -236,6 +242,7 @@ def _sections(card: Descriptor, facts: Row) -> Iterator[Section]:
     yield Section("Quarantine reasons", bars=_most(facts["reasons"]))
     met = facts["losses"]
     rows = [
+        # What the table promised, beside how often it was met.
         (row["native"], row["unified"] or "-", row["status"], sum(met.get(row["native"], {}).values()), row["note"])
         for row in facts["loss_table"]
     ]
@@ -291,6 +298,7 @@ def _most(bars: Mapping[str, float]) -> dict[str, float]:
 def _tally(manifest: Manifest, table: str, column: str, instead: str = "") -> dict[str, int]:
     """How often each value stands in a column; of the table `instead` if the first is empty."""
     counts: Counter[str] = Counter()
+    # Only one of the tables: steps and samples count different things.
     for name in (table, instead):
         for path in manifest.paths(name) if name else []:
             for entry in pc.value_counts(pq.read_table(path, columns=[column])[column]).to_pylist():
@@ -304,6 +312,7 @@ def _tally(manifest: Manifest, table: str, column: str, instead: str = "") -> di
 def _tokens(gold: Manifest) -> dict[str, int]:
     total: Counter[str] = Counter()
     for path in gold.paths("samples"):
+        # Summed by Arrow: a corpus has more rows than Python should see.
         grouped = (
             pq.read_table(path, columns=["objective", "tokens"]).group_by("objective").aggregate([("tokens", "sum")])
         )

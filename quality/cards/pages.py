@@ -61,6 +61,7 @@ def _row(cells: Sequence[str]) -> str:
 
 def page(title: str, sections: Sequence[Section]) -> str:
     """The page as one HTML document; pictures are linked by their relative names."""
+    # All that comes from data is escaped.
     body = [f"<h1>{html.escape(title)}</h1>"]
     for section in sections:
         body += [f"<h2>{html.escape(section.title)}</h2>"] if section.title else []
@@ -83,6 +84,7 @@ def page(title: str, sections: Sequence[Section]) -> str:
 
 def _html_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     def cell(tag: str, value: object, kind: object) -> str:
+        # Numbers stand to the right.
         numeric = ' class="n"' if isinstance(kind, int | float) else ""
         return f"<{tag}{numeric}>{html.escape(_cell(value))}</{tag}>"
 
@@ -93,6 +95,7 @@ def _html_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[
 
 
 def _html_bars(bars: Mapping[str, float]) -> list[str]:
+    # A chart of zeros has no longest bar.
     most = max(bars.values()) or 1
     return [
         "<table>",

@@ -34,6 +34,7 @@ def draw_samples(out: PartWriter, store: Store, unified: Manifest) -> list[tuple
         try:
             image, caption = _picture(store, row)
         except (ImageError, StoreError):
+            # A picture that can't be drawn makes room for the next.
             continue
         image.thumbnail((SIDE_PX, SIDE_PX))
         name = f"pictures/{len(shown) + 1:02}.png"
@@ -52,6 +53,7 @@ def first_pictures(out: PartWriter, cards: Mapping[str, Manifest]) -> list[tuple
     shown: list[tuple[str, str]] = []
     images = []
     for source, card in cards.items():
+        # Each source's first, which its card has drawn already.
         first = next((entry for entry in card.files if entry.path.endswith("pictures/01.png")), None)
         if first is None or len(shown) == PICTURES:
             continue
@@ -99,9 +101,11 @@ def _spread(rows: Iterator[tuple[str, Row]]) -> Iterator[Row]:
     for group, row in rows:
         name = str(row.get("sample_id") or f"{row['episode_id']}/{row['step_index']}")
         groups[group].append((unit_hash(0, name), name, row))
+        # Cut now and then, so that memory doesn't grow with the corpus.
         if len(groups[group]) > 4 * PICTURES:
             groups[group] = sorted(groups[group], key=lambda item: item[:2])[:PICTURES]
     ordered = {name: sorted(group, key=lambda item: item[:2])[:PICTURES] for name, group in sorted(groups.items())}
+    # In turn, so that rare actions are seen as well.
     for turn in range(PICTURES):
         for chosen in ordered.values():
             if turn < len(chosen):
@@ -132,5 +136,6 @@ def _sheet(images: Sequence[Image.Image]) -> Image.Image:
 
 def _png(image: Image.Image) -> bytes:
     buffer = io.BytesIO()
+    # 128 colours: cards are kept in every version.
     image.convert("RGB").quantize(128).save(buffer, "PNG", optimize=True)
     return buffer.getvalue()

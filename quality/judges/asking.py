@@ -44,6 +44,7 @@ def requests_of(items: Iterable[Item], only: Collection[str] | None = None) -> d
 def ask(client: ModelClient, requests: Mapping[K, Request]) -> dict[K, CheckedAnswer | NoAnswer | None]:
     """Key → answer; None for one that a ceiling left for another night, `NoAnswer` for one that the model can't answer.
     All run side by side. Raises `ModelError`."""
+    # In the order of the requests, whatever order answers came in.
     return dict(zip(requests, client.ask_all(list(requests.values())), strict=True))
 
 
@@ -125,6 +126,7 @@ class Stamp:
 
     def unanswered(self, item_id: str, answer: NoAnswer, reachability: int | None = None) -> Verdict:
         """An abstention on what the model can't answer; `reachability` of an episode that speaks against its step."""
+        # A model's own words may be long.
         return self.verdict(item_id, None, reachability, answer.reason[:500], 0.0, cost=answer.cost, unanswered=True)
 
     def pending(self, item_id: str, cost: VerdictCost | None = None) -> Verdict:

@@ -51,12 +51,14 @@ class Verdict:
             raise ValueError(f"verdict of {self.item_id}: risk must be in 0..1 or None, found {self.risk!r}")
         for name in ("alignment", "reachability"):
             value = getattr(self, name)
+            # `bool` is an int, but no score.
             if value is not None and (type(value) is not int or not 0 <= value <= 10):
                 raise ValueError(f"verdict of {self.item_id}: {name} must be an int 0..10 or None, found {value!r}")
 
     @property
     def score(self) -> int | None:
         """min(alignment, reachability) of what was judged; None if neither was."""
+        # The worst of the two: a right step of a wrong trace isn't right.
         known = [value for value in (self.alignment, self.reachability) if value is not None]
         return min(known) if known else None
 

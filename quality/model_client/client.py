@@ -146,6 +146,7 @@ class ModelClient:
 
     def close(self) -> None:
         """Close connections and the thread; a later question opens them again."""
+        # What was sent so far is remembered, as the engine that counted it goes.
         with self._starting:
             self._sent_before, engine, self._engine = self.requests_sent, self._engine, None
         if engine is not None:
@@ -153,6 +154,7 @@ class ModelClient:
 
     def _started(self) -> Engine:
         with self._starting:
+            # Only when it is needed: it starts a thread and opens the cache.
             if self._engine is None:
                 self._engine = Engine(self._endpoint, self)
             return self._engine

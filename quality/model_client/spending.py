@@ -91,6 +91,7 @@ class Spent:
         """Money for all that counts against the ceiling. Whether a token without a bill was asked or answered nobody
         knows: it counts as the dearer one."""
         billed = prices.of(self.usage.prompt_tokens, self.usage.completion_tokens)
+        # A call that is open may still be billed.
         return billed + prices.at_most(self.unbilled_tokens + self.open_tokens)
 
     @property
@@ -111,6 +112,7 @@ class AnswerBook:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         with self._told():
+            # In memory where nothing is cached.
             self._base = sqlite3.connect(
                 self.path or ":memory:", timeout=60, isolation_level=None, check_same_thread=False
             )
@@ -124,6 +126,7 @@ class AnswerBook:
 
     def open(self, ceiling: Ceiling, model: str, estimate: int) -> str | None:
         """Count a call before it is sent: its id, or None if the ceiling, shared by all models, has no room for it."""
+        # Asked and counted in one transaction: several processes share a ceiling.
         with self._transaction() as base:
             spent = _spent(base, ceiling.night)
             if ceiling.requests is not None and spent.requests >= ceiling.requests:
@@ -141,6 +144,7 @@ class AnswerBook:
                 "ON CONFLICT DO UPDATE SET requests = requests + 1",
                 (ceiling.night, model),
             )
+            # What it may cost is reserved until the bill comes.
             base.execute("INSERT INTO open_calls VALUES (?, ?, ?, ?)", (call, ceiling.night, model, estimate))
             return call
 
@@ -159,8 +163,10 @@ class AnswerBook:
                 "DELETE FROM open_calls WHERE id = ? RETURNING night, model, estimate", (call,)
             ).fetchone()
             if row is None:
+                # Booked before, by a reply that came late.
                 return False
             night, model, estimate = row
+            # Nobody knows what an unanswered call cost, so its estimate stands.
             billed, unbilled = usage or Usage(), estimate if usage is None and sent else 0
             base.execute(
                 f"UPDATE nights SET {outcome} = {outcome} + 1, prompt_tokens = prompt_tokens + ?, "
@@ -168,6 +174,7 @@ class AnswerBook:
                 "WHERE night = ? AND model = ?",
                 (billed.prompt_tokens, billed.completion_tokens, unbilled, night, model),
             )
+            # The answer and its bill together: neither is lost without the other.
             if entry is not None and self.path is not None:
                 base.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", entry)
             return True
@@ -223,6 +230,7 @@ class AnswerBook:
 def _spent(base: sqlite3.Connection, night: str, model: str | None = None) -> Spent:
     names = ("requests", "answers", "garbage", "failed", "prompt_tokens", "completion_tokens", "unbilled_tokens")
     sums = ", ".join(f"coalesce(sum({name}), 0)" for name in names)
+    # Of one model, or of all.
     where = "WHERE night = ?1 AND (?2 IS NULL OR model = ?2)"
     row = base.execute(f"SELECT {sums} FROM nights {where}", (night, model)).fetchone()
     calls, tokens = base.execute(

@@ -73,6 +73,7 @@ def episode_features(
     """All features of an episode. `steps` = features of its actions in order, with `risk` of the step head."""
     found = dict.fromkeys(EPISODE, NAN) | rule_features(findings, RULES)
     for name in GATHERED:
+        # Steps without a picture have no values.
         values = [value for step in steps if not math.isnan(value := step.get(name, NAN))]
         if values:
             found |= {f"{name}_mean": float(np.mean(values)), f"{name}_min": min(values), f"{name}_max": max(values)}
@@ -85,6 +86,7 @@ def episode_features(
         | _goal(episode, actions, done, cosine)
         | requirement_features(episode, done, cosine)
     )
+    # The last but one: the last only says that it is done.
     if len(steps) > 1:
         last = steps[-2]
         found |= {f"last_{name}": last.get(name, NAN) for name in LAST}
@@ -97,6 +99,7 @@ def _shape(actions: Sequence[Step]) -> Features:
     shas = [step.screen.sha256 for step in actions if step.screen is not None]
     repeats = sum(a == b for a, b in zip(texts, texts[1:], strict=False))
     again = len(shas) - len(set(shas))
+    # Coming back to a screen, other than by staying on it.
     returns = sum(sha in shas[:place] for place, sha in enumerate(shas) if place > 1 and sha != shas[place - 1])
     kinds = [str(step.row["action_type"]) for step in actions]
     return {
@@ -114,12 +117,14 @@ def _fields(actions: Sequence[Step]) -> Features:
     """Text fields that were chosen, and those of them that were left as they were: another place came right after."""
     acting = [step for step in actions if step.row["action_type"] != "Wait"]
     chosen = left = 0
+    # A Wait between two actions changes nothing.
     for step, after in zip(acting, acting[1:], strict=False):
         point = point_of(step)
         under = hit(step.screen.elements, point) if point is not None and step.screen is not None else None
         if under is not None and _FIELD.match(under.role):
             chosen += 1
             again = point_of(after)
+            # Left: the next action points elsewhere, or it is the end.
             left += after.row["action_type"] == "Finished" or (again is not None and not under.holds(again))
     return {"fields_chosen": float(chosen), "fields_left": float(left)}
 
@@ -134,6 +139,7 @@ def _goal(episode: Episode, actions: Sequence[Step], done: Sequence[str], cosine
     if wanted:
         met = [held_by_any(done, entity.text) for entity in wanted]
         found["entities_acted"] = sum(met) / len(met)
+        # The last thing that a goal names is mostly its point.
         found["last_entity_acted"] = float(met[-1])
     if done:
         stated, words = set(plain(goal).split()), set(plain(" ".join(done)).split())
@@ -145,6 +151,7 @@ def _goal(episode: Episode, actions: Sequence[Step], done: Sequence[str], cosine
     last = actions[-1].screen if actions else None
     if last is not None and last.elements:
         labels = [plain(e.label) for e in last.elements if plain(e.label)]
+        # A button to commit is still there: perhaps it should have been pressed.
         found["commit_open"] = float(any(label.split()[0] in COMMIT for label in labels))
         stated = set(plain(goal).split())
         found["goal_on_screen"] = len(stated & set(" ".join(labels).split())) / max(len(stated), 1)

@@ -44,9 +44,11 @@ class NanoHead:
         if not found:
             return np.zeros(0)
         rows = self.rows(found)
+        # The mean of log-odds, not of shares: members that are sure count for more.
         odds = np.mean([_forward(rows, layers) for layers in self.members], axis=0)
         if self.forest is not None:
             share = np.clip(self.forest.shares(rows), SURE, 1 - SURE)
+            # Half networks, half trees: they err in different places.
             odds = (odds + np.log(share / (1 - share))) / 2
         return np.asarray(self.slope * odds + self.shift)
 
@@ -64,6 +66,7 @@ class NanoHead:
 def matrix(found: Sequence[Mapping[str, float]], names: Sequence[str]) -> Array:
     """Feature dicts → float32 [n, features], NaN where missing."""
     rows = np.array([[row[name] for name in names] for row in found], np.float64).reshape(len(found), len(names))
+    # Infinities would make everything NaN.
     return np.clip(rows, -1e30, 1e30).astype(np.float32)
 
 
@@ -71,6 +74,7 @@ def standardised(values: Array, mean: Array, scale: Array) -> Array:
     """Standardised features with their absences behind them."""
     absent = np.isnan(values)
     centred = np.where(absent, 0.0, (values - mean) / scale)
+    # How much is missing is a feature of its own.
     return np.concatenate([np.clip(centred, -CLIP, CLIP), absent], axis=1).astype(np.float32)
 
 
@@ -85,6 +89,7 @@ def _forward(rows: Array, layers: Sequence[tuple[Array, Array]]) -> Array:
 
 def sigmoid(logits: Array) -> Array:
     """1 / (1 + e^-x), without overflow."""
+    # By tanh, which never overflows.
     return 0.5 * (1.0 + np.tanh(0.5 * np.asarray(logits, np.float64)))
 
 
@@ -119,6 +124,7 @@ def load_heads(folder: Path) -> tuple[dict[str, NanoHead], dict[str, object]]:
 def _head(names: Sequence[str], named: Mapping[str, Array], prefix: str) -> NanoHead:
     members: dict[int, dict[int, dict[str, Array]]] = {}
     for key, value in named.items():
+        # Names are `head/member.layer.kind`.
         if key.startswith(prefix) and key.count(".") == 2:
             place, depth, kind = key.removeprefix(prefix).split(".")
             members.setdefault(int(place), {}).setdefault(int(depth), {})[kind] = value

@@ -64,6 +64,7 @@ class NanoJudge:
     def score(self, risk: float, head: str) -> int:
         """Risk → 0..10: 7 to 10 up to the keep cut, 4 to 6 above it, 0 to 3 towards certainty."""
         cuts: Any = self._about["cuts"]
+        # A cut at 0 or 1 would leave a side of the scale empty.
         cut = min(max(float(cuts[head]), 0.02), 0.9)
         if risk <= cut:
             return 10 - round(3 * risk / cut)
@@ -77,6 +78,7 @@ class NanoJudge:
         habits = habits or Habits.of([item for item in items if isinstance(item, Episode)])
         banks: dict[int, QuietBank] = {}
         items = [heard(item, banks) for item in items]
+        # All texts at once, as embedding single texts is slow.
         self._cosine.learn(text for item in items if isinstance(item, Episode) for text in texts_of(item))
         self._cosine.learn(text for item in items if isinstance(item, Sample) for text in sample_texts(item))
         verdicts: list[Verdict] = []
@@ -114,6 +116,7 @@ class NanoJudge:
 
     def _sample(self, sample: Sample, number: int) -> Verdict:
         findings, features = sample_look(sample, self._cosine)
+        # Without a picture nothing can be said of what it shows.
         if sample.screen is None:
             return self._verdict(sample.item_id, (None, None), findings, number, None)
         [risk] = risks_of(self._head("sample"), [features])
@@ -128,6 +131,7 @@ class NanoJudge:
         verdicts = [self._verdict(episode.item_id, (None, reach), look.seen.whole, number, whole)]
         for step in episode.actions:
             risk = risks[step.item_id]
+            # What is wrong with the whole speaks against each step.
             findings = [*look.seen.steps[step.item_id], *objections(look.seen.whole)]
             seen = step.screen is not None
             axes = (self.score(risk, "step") if seen else None, reach if seen else None)

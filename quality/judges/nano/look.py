@@ -35,6 +35,7 @@ class Cosines:
 
     def learn(self, texts: Iterable[str]) -> None:
         """Embed texts that will be requested."""
+        # Sorted, so that batches are the same each time.
         new = sorted({text for text in texts if text.strip()} - set(self._vectors))
         if new:
             self._vectors.update(zip(new, self._embedder.encode(new), strict=True))
@@ -71,6 +72,7 @@ def look_at(episode: Episode, habits: Habits, cosine: Cosine, transition: NanoHe
         look.steps[step.item_id] = step_features(
             step, episode.instruction, seen.steps[step.item_id], where, cosine, before
         )
+        # A Wait changes nothing, so what came before it still counts.
         before = before if step.row["action_type"] == "Wait" else step
     if transition is not None:
         _add_rivals(look, transition)
@@ -84,9 +86,11 @@ def _add_rivals(look: EpisodeLook, transition: NanoHead) -> None:
     spans: list[tuple[str, int]] = []
     for place, step in enumerate(actions):
         after = settled(actions, place)
+        # The recorded screen first: rivals are compared with it.
         screens = [after, *rivals(look.episode, step, after)] if after is not None else []
         requested += [transition_features(step, screen) for screen in screens]
         spans.append((step.item_id, len(screens)))
+    # One pass for all screens, as calls cost more than rows.
     logits = iter(transition.logits(requested).tolist())
     before = float("nan")
     for item_id, count in spans:
@@ -102,6 +106,7 @@ def _add_rivals(look: EpisodeLook, transition: NanoHead) -> None:
 def rivals(episode: Episode, step: Step, after: Screen) -> list[Screen]:
     """Other screens of an episode, the nearest in time first."""
     here = int(step.row["step_index"])
+    # By time: near screens are the hardest to tell apart.
     near = sorted(episode.steps, key=lambda other: (abs(int(other.row["step_index"]) - here), other.row["step_index"]))
     known = {after.sha256, step.screen.sha256 if step.screen else ""}
     found: dict[str, Screen] = {}

@@ -48,6 +48,7 @@ def step_features(
 ) -> Features:
     """All features of a step. `place` = (position, number of steps); `cosine` of two texts' sentence embeddings;
     `before` = the action before it that isn't Wait."""
+    # All features exist, so that each row has the same columns.
     found = dict.fromkeys(STEP, NAN) | transition_features(step, step.next)
     found |= {"position": place[0] / max(place[1] - 1, 1), "steps": math.log(place[1])}
     found |= rule_features(findings, RULES)
@@ -66,6 +67,7 @@ def step_features(
 def _typed_where(step: Step, before: Step | None) -> Features:
     """Whether a field was chosen right before, and how far from it the text appears (log10 of units + 1)."""
     point, found = point_of(before) if before is not None else None, _shown(step)
+    # Nobody chose a field: the text may have gone anywhere.
     found["typed_unchosen"] = float(point is None)
     if point is None or step.screen is None or step.next is None:
         return found
@@ -73,6 +75,7 @@ def _typed_where(step: Step, before: Step | None) -> Features:
     if box is not None:
         field = hit(step.screen.elements, point)
         left, top, right, bottom = field.box if field is not None else (*point, *point)
+        # 0 where the text appears inside the field.
         gap = math.hypot(max(box[0] - right, 0.0, left - box[2]), max(box[1] - bottom, 0.0, top - box[3]))
         found["typed_gap"] = math.log10(gap + 1.0)
     return found
@@ -105,18 +108,21 @@ def _point(step: Step, elements: list[Element], goal: str, cosine: Cosine) -> Fe
         return found
     under = hit(elements, point)
     found["on_element"] = float(under is not None)
+    # Without an element under the point there are no words to compare.
     if under is None:
         return found
     label = plain(under.label)
     found |= {"label_size": math.log1p(len(label)), "area": math.log10(under.area / 1e6 + 1e-6)}
     found["centred_x"] = abs(point[0] - (under.box[0] + under.box[2]) / 2) / max(under.box[2] - under.box[0], 1)
     found["centred_y"] = abs(point[1] - (under.box[1] + under.box[3]) / 2) / max(under.box[3] - under.box[1], 1)
+    # Containers hold everything, so they name nothing.
     named = [e for e in named_elements(goal, elements, minimum=3) if e.area <= CONTAINER_SHARE * 1e6]
     found["goal_names_other"] = float(bool(named) and not any(e.holds(point, 6.0) for e in named))
     if label:
         words, stated = set(label.split()), set(plain(goal).split())
         found["label_in_goal"] = len(words & stated) / len(words)
         found["label_near_goal"] = cosine(under.label, goal)
+        # Whether another element fits the goal better.
         rivals = [plain(e.label) for e in elements if e is not under and 0 < e.area <= 0.2e6 and plain(e.label)]
         in_goal = [len(set(text.split()) & stated) / len(set(text.split())) for text in rivals]
         found["rival_in_goal"] = max(in_goal, default=0.0)
@@ -148,6 +154,7 @@ def _target(step: Step, elements: list[Element]) -> Features:
         return {"has_target": 0.0}
     target = tuple(box)
     found = {"has_target": 1.0, "target_spread": math.log1p(spread_in(step.screen.grey, target))}
+    # A box whose edges run through what is drawn was made for something else.
     found["target_cut"] = float(cut_sides(step.screen.grey_full(), target, 0.05))
     if elements:
         found["target_iou"] = max((overlap(target, e.box) for e in elements), default=0.0)
@@ -158,6 +165,7 @@ def _shown(step: Step) -> Features:
     """Whether the text typed stands on the next screen where it didn't stand before."""
     if not isinstance(step.action, Type) or step.screen is None or step.next is None or not step.next.elements:
         return {}
+    # Counted, as the text may have stood there before.
     times = [
         sum(holds(e.label, step.action.content) or holds(e.text, step.action.content) for e in screen.elements)
         for screen in (step.screen, step.next)

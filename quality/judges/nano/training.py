@@ -86,13 +86,17 @@ def train_nano(
     what it reads there. Raises `ValueError` if the bench has no seen positives or negatives.
     """
     config = config or NanoConfig()
+    # Held-out items measure the judge later, so it must never see them.
     truth = {row["item_id"]: row for row in read_truth(folder, judged_part(folder)) if not row["held_out"]}
     cosine = Cosines()
+    # With and without the source's elements: later corpora may have none.
     parts = [judged_part(folder, elements) for elements in (True, False)]
     if reader is not None:
+        # What a reader finds is between the two.
         parts.append(replace(parts[1], bank=ReadBank(parts[1].bank, reader)))
     transition = _transition_head(parts, truth, config, tell)
     looks = [_looks(part, truth, cosine, transition) for part in parts]
+    # Of the same step there are several looks, one by each part.
     steps = [
         Example(features, _is_low(truth[item_id]), truth[item_id]["family"], truth[item_id]["kind"])
         for found in looks
@@ -111,6 +115,7 @@ def train_nano(
         for look in found
         if (row := truth.get(look.episode.item_id)) is not None
     ]
+    # More damaged traces than the bench alone holds.
     copies = list(_damaged(parts, truth, transition, cosine, config))
     tell(f"damaged copies: {len(copies)}")
     wholes = _wholes([*named, *copies], truth, cosine, steps, config)
@@ -148,16 +153,19 @@ def _transition_head(
     for part in parts:
         for episode in part.episodes:
             row = truth.get(episode.item_id)
+            # Only sound traces tell what follows what.
             if row is None or row["label"] not in ("clean", "hard"):
                 continue
             actions = episode.actions
             for place, step in enumerate(actions):
+                # Waits belong to what came before them.
                 after = settled(actions, place)
                 if after is None or step.screen is None:
                     continue
                 examples.append(Example(transition_features(step, after), True, row["family"], "follows"))
                 examples += [
                     Example(transition_features(step, other), False, row["family"], "")
+                    # Few of each, or long traces would outweigh short ones.
                     for other in rivals(episode, step, after)[:3]
                 ]
     report(f"transitions: {len(examples)} examples")
@@ -166,6 +174,7 @@ def _transition_head(
 
 def _looks(part: SourcePart, truth: Mapping[str, Row], cosine: Cosines, transition: NanoHead) -> list[EpisodeLook]:
     habits = Habits.of(part.episodes)
+    # In one batch, as embedding single texts is slow.
     cosine.learn(text for episode in part.episodes for text in texts_of(episode))
     found = []
     for episode in part.episodes:
@@ -207,6 +216,7 @@ def _wholes(
 ) -> list[Example]:
     """(look, defect or "") → episodes, with step risks by heads that didn't see their family (two folds), as at
     judging time."""
+    # By families: a head that saw the family would be too sure of its steps.
     fold_of = lambda family: int(digest(["fold", family])[:4], 16) % 2  # noqa: E731
     heads = [fit_head([e for e in steps if fold_of(e.family) != fold] or list(steps), STEP, config) for fold in (0, 1)]
     found = []
@@ -227,6 +237,7 @@ def weights_of(examples: Sequence[Example]) -> np.ndarray:
         raise ValueError("nano judge: expected both sound and damaged items among what isn't held out")
     weights = np.zeros(len(examples), np.float32)
     for (low, kind), places in groups.items():
+        # Shares per defect: frequent defects must not drown rare ones.
         share = PREVALENCE / defects if low else 1 - PREVALENCE
         if low and kind in INTENT:
             share *= 0.3  # features can't read intent: don't bend the rest for it
@@ -243,6 +254,7 @@ def fit_head(examples: Sequence[Example], names: Sequence[str], config: NanoConf
         warnings.simplefilter("ignore", RuntimeWarning)  # a feature that no example has
         mean = np.nan_to_num(np.nanmean(values, axis=0)).astype(np.float32)
         scale = np.nan_to_num(np.nanstd(values, axis=0)).astype(np.float32)
+    # A feature that never varies says nothing and mustn't be divided by.
     scale[scale < 1e-6] = 1.0
     rows = standardised(values, mean, scale)
     low = np.array([example.low for example in examples], np.float32)
@@ -253,8 +265,10 @@ def fit_head(examples: Sequence[Example], names: Sequence[str], config: NanoConf
     try:
         members = []
         for member in range(config.members):
+            # Whole families are held out for early stopping, a fifth of them.
             retained = {f for f in families if int(digest([config.seed, member, f])[:4], 16) % 5 == 0}
             held = np.array([example.family in retained for example in examples])
+            # Too few families for that: by examples, then.
             if held.all() or not held.any() or not low[held].any() or low[held].all():
                 held = np.arange(len(examples)) % 5 == member % 5
             members.append(_fit_member(rows, low, weights, held, config, member))
@@ -268,6 +282,7 @@ def _fit_member(
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     import torch
 
+    # Seeded by member, so that an ensemble is the same each time.
     torch.manual_seed(config.seed * 1000 + member)
     shuffle = np.random.default_rng(config.seed * 1000 + member)
     widths = (rows.shape[1], *config.hidden, 1)
@@ -281,12 +296,14 @@ def _fit_member(
     loss_of = torch.nn.functional.binary_cross_entropy_with_logits
     x, y, w = torch.from_numpy(rows), torch.from_numpy(low), torch.from_numpy(weights)
     train, test = np.flatnonzero(~held), torch.from_numpy(np.flatnonzero(held))
+    # From before the first step: a member that only gets worse stays as it began.
     best, best_state = math.inf, {name: value.clone() for name, value in net.state_dict().items()}
     patience = 0
     for epoch in range(config.epochs):
         net.train()
         for group in np.array_split(shuffle.permutation(train), max(1, len(train) // config.batch)):
             at = torch.from_numpy(group)
+            # A cosine down to 0, once an epoch for all of its batches.
             optimiser.param_groups[0]["lr"] = config.lr * 0.5 * (1 + math.cos(math.pi * epoch / config.epochs))
             loss = loss_of(net(x[at])[:, 0], y[at], w[at])
             optimiser.zero_grad()
@@ -296,11 +313,13 @@ def _fit_member(
         with torch.no_grad():
             now = float(loss_of(net(x[test])[:, 0], y[test], w[test]))
         patience += 1
+        # Less isn't progress.
         if now < best - 1e-4:
             best, best_state, patience = now, {name: value.clone() for name, value in net.state_dict().items()}, 0
         if patience > 25:
             break
     net.load_state_dict(best_state)
+    # Weights turned, as `rows @ weights` needs them.
     found = [
         (layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy())
         for layer in net
@@ -320,9 +339,11 @@ def calibrated_head(examples: Sequence[Example], names: Sequence[str], config: N
     for fold in range(FOLDS):
         train = [example for example, at in zip(examples, folds, strict=True) if at != fold]
         held = np.flatnonzero(folds == fold).tolist()
+        # A fold whose rest holds one label can't be fitted; its items stay unknown.
         if len(held) and {example.low for example in train} == {True, False}:
             odds[held] = fit_head(train, names, config).logits([examples[place].features for place in held])
     known = ~np.isnan(odds)
+    # Nothing to calibrate on.
     if not low[known].any() or low[known].all():
         return head, 0.5
     slope, shift = platt(odds[known], low[known], weights[known])
@@ -337,6 +358,7 @@ def platt(odds: np.ndarray, low: np.ndarray, weights: np.ndarray) -> tuple[float
     """
     from scipy.optimize import minimize
 
+    # Platt's smoothed targets, against certainty from few examples.
     targets = np.where(low, (low.sum() + 1) / (low.sum() + 2), 1 / ((~low).sum() + 2))
 
     def loss(values: np.ndarray) -> float:

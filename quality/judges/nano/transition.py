@@ -38,6 +38,7 @@ def transition_features(step: Step, after: Screen | None) -> Features:
         return found
     top = skip_top(step)
     share = changed_share(before.grey, after.grey, top)
+    # Shares lie between a pixel and all of it, so by their logarithm.
     found |= {"same_picture": float(before.sha256 == after.sha256), "changed": math.log10(share + 1e-4)}
     found["fit"] = fit(step, after)
     found |= _where(step, before, after, top) | _moved(step, before, after, top) | _texts(step, before, after)
@@ -53,6 +54,7 @@ def _where(step: Step, before: Screen, after: Screen, top: float) -> Features:
     point = point_of(step)
     if point is None:
         return found
+    # How far the change is from the point; 0 inside.
     dx = max(box[0] - point[0], 0.0, point[0] - box[2])
     dy = max(box[1] - point[1], 0.0, point[1] - box[3])
     found["change_gap"] = math.log10(math.hypot(dx, dy) + 1.0)
@@ -65,6 +67,7 @@ def _where(step: Step, before: Screen, after: Screen, top: float) -> Features:
 
 def _local_change(before: Screen, after: Screen, point: tuple[int, int]) -> float:
     """Share of pixels that differ within ±30 units of the point."""
+    # Of another size the pictures can't be compared, and everything changed.
     one, two = before.grey, after.grey
     if one.shape != two.shape:
         return 1.0
@@ -82,6 +85,7 @@ def _moved(step: Step, before: Screen, after: Screen, top: float) -> Features:
     if isinstance(step.action, Scroll):
         action = step.action
         word = action.direction or scroll_direction(action.start or (0, 0), action.end or (0, 0))
+        # 1 as the action says, -1 against it, 0 where nothing moved.
         found["moved_as_told"] = 0.0 if shift is None else 1.0 if shift.direction == word else -1.0
     return found
 
@@ -101,10 +105,12 @@ def _texts(step: Step, before: Screen, after: Screen) -> Features:
     found["headings_new"] = float(len(tops))
     acted = _acted_text(step, before)
     if acted:
+        # What comes up should have to do with what was clicked.
         words = set(acted.split())
         found["acted_in_headings"] = max((_share(set(top.split()), words) for top in tops), default=0.0)
         found["acted_in_new"] = max((_share(words, set(text.split())) for text in fresh), default=0.0)
         found["acted_still_there"] = float(any(words <= set(text.split()) for text in new))
+    # A heading that names another element: the click went there.
     others = {plain(e.label) for e in before.elements if plain(e.label) and plain(e.label) != acted}
     found["headings_of_others"] = float(any(top in others for top in tops))
     point = point_of(step)
@@ -116,17 +122,20 @@ def _texts(step: Step, before: Screen, after: Screen) -> Features:
 
 def _elsewhere(step: Step, before: Screen, after: Screen, top: float) -> Features:
     """On a page that stays, what changed that the action doesn't touch: elements generated again, and texts written."""
+    # Where the view moved, every place changed.
     if before.grey.shape != after.grey.shape or before.shift_to(after, top) is not None:
         return {}
     retained = shared_labels(before, after)
     if retained is None or retained < STAYS:
         return {}
     point, acted = point_of(step), _acted_text(step, before)
+    # Small ones, and not what was acted on: their change needs another cause.
     small = [e for e in before.elements if 0 < e.area <= SMALL and not (point and e.holds(point, 6.0))]
     difference = np.abs(before.grey.astype(np.int16) - after.grey) > 16
     drawn = sum(_share_in(difference, e.box) > REDRAWN for e in small)
     now = {_place(e): plain(e.label) for e in after.elements}
     written = [now[_place(e)] for e in small if now.get(_place(e), plain(e.label)) != plain(e.label)]
+    # What was typed may show in several places.
     strange = [text for text in written if not (acted and acted in text)]
     return {"changed_elsewhere": math.log1p(drawn), "rewritten_elsewhere": math.log1p(len(strange))}
 
