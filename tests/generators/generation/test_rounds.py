@@ -35,6 +35,7 @@ from generators.tasks.task_pool import build_shards
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from generators.worlds.evaluators import holds
+from pipelines.derivers.trajectories import TRAJECTORY_DERIVERS
 from pipelines.derivers.trajectory_config import TrajectoryConfig
 from pipelines.store import Check, Store, StoreError
 from pipelines.store.frozen import freeze
@@ -195,10 +196,10 @@ def test_whole_runs_give_samples_beside_those_of_gold(store: Store, tmp_path: Pa
     assert build_generated(other, config).version == made.version
     with pytest.raises(ValueError, match="no_such"):
         build_generated(other, TrajectoryConfig(derivers=("no_such",)))
-    replayed = build_generated(other, config.changed(derivers=("reflection",), replay=("fsm",)))
+    replayed = build_generated(other, config.changed(derivers=tuple(TRAJECTORY_DERIVERS), replay=("fsm",)))
     counts = replayed.counts
     assert replayed.checks_passed and counts["replay:located"] == counts["trajectories"], "what Chromium recorded"
-    assert counts["kind:reversal"] > 0
+    assert counts["kind:reversal"] > 0 and counts["kind:opened_by"] > 0 and counts["kind:subgoals"] > 0
 
 
 def test_what_is_done_to_the_worlds_is_a_setting_of_the_round(tmp_path: Path) -> None:
