@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import torch
 from datasets import Dataset
+from safetensors.torch import load_file, save_file
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import (
     PreTrainedModel,
@@ -39,6 +40,7 @@ from trainer.modeling.batches import Batch, Row
 from trainer.modeling.kernels import Kernels
 from trainer.modeling.model import freeze_vision, recompute
 from trainer.modeling.processor import Processor
+from trainer.modeling.quantised import quantised
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import Ranks, following, ranks
 from trainer.runtime.precision import in_bf16
@@ -49,6 +51,8 @@ STREAM = "stream.json"
 """In a saved state: which rows come next."""
 Inputs = dict[str, torch.Tensor]
 """What the model takes, `labels`, and beside them `weights` [B, S] and `tokens` (tokens, samples)."""
+ADAPTERS = "adapters.safetensors"
+"""In a saved state above 4 bits, whose base stays as it was: what learns."""
 RUN = "run.json"
 """Beside the saved states: the digest of the run that they are of."""
 
@@ -290,6 +294,21 @@ class StreamTrainer(SFTTrainer):  # type: ignore[misc]  # as above
         """What it trains on, and who hears of it."""
         self._run, self._source, self._rows_as = run, source, processor
         self.model_accepts_loss_kwargs = True  # the loss is a part of the step's already: it isn't averaged once more
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, torch.Tensor] | None = None) -> None:
+        if not quantised(self.model):
+            return super()._save(output_dir, state_dict)  # type: ignore[no-any-return]
+        trained = cast(torch.nn.Module, self.model)
+        learned = {name: part.data for name, part in trained.named_parameters() if part.requires_grad}
+        folder = Path(str(output_dir))
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(learned, folder / ADAPTERS)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: torch.nn.Module | None = None) -> None:
+        if not quantised(self.model):
+            return super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[no-any-return]
+        learned = load_file(Path(resume_from_checkpoint) / ADAPTERS)
+        cast(torch.nn.Module, self.model).load_state_dict(learned, strict=False)
 
     def get_train_dataloader(self) -> DataLoader[Inputs]:
         """The micro-batches of this process, in order; every rank takes its share of each global batch."""

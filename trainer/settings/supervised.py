@@ -41,6 +41,17 @@ class LoraSettings(Settings):
     )
 
 
+class MidtrainLora(LoraSettings):
+    """The same, and what lies below adapters that supervised training alone has."""
+
+    quantisation: Literal["none", "nf4"] = setting(
+        "none",
+        "nf4 (QLoRA): the decoder's weights lie in 4 bits while adapters learn above them, by bitsandbytes; they are "
+        "merged into the weights as they were. By engine trl.",
+        neutral=True,
+    )
+
+
 class MidtrainConfig(Settings):
     """All that decides the weights, beside data and starting point."""
 
@@ -135,7 +146,7 @@ class MidtrainConfig(Settings):
         "can use for the answer what was found by then; what is found by the last one no answer ever sees.",
         neutral=True,
     )
-    lora: LoraSettings = setting(LoraSettings(), "Low-rank adapters.", neutral=True)
+    lora: MidtrainLora = setting(MidtrainLora(), "Low-rank adapters.", neutral=True)
     engine: Literal["own", "trl"] = setting(
         "own",
         "Who runs it: own, or trl (extra `trl`), TRL's SFTTrainer by accelerate, on the same rows to the same loss.",
@@ -154,6 +165,11 @@ class MidtrainConfig(Settings):
             raise ValueError(
                 f"expected warmup_steps <= max_steps, found warmup_steps {self.warmup_steps} and "
                 f"max_steps {self.max_steps}"
+            )
+        if self.lora.quantisation != "none" and (self.engine != "trl" or not self.lora.rank):
+            raise ValueError(
+                f"expected engine trl and lora.rank above 0 with lora.quantisation {self.lora.quantisation}, found "
+                f"engine {self.engine} and rank {self.lora.rank}"
             )
         if min(self.sigma) < 0:
             raise ValueError(f"expected sigma of 0 or more, found {self.sigma}")

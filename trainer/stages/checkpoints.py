@@ -25,6 +25,7 @@ from trainer.modeling.adapters import add_adapters, take_off_adapters
 from trainer.modeling.model import build_model, parameter_count
 from trainer.modeling.processor import Processor
 from trainer.modeling.published import load_base
+from trainer.modeling.quantised import load_in_four_bits, move_adapters
 from trainer.modeling.tokenizer import train_tokenizer
 from trainer.offline.tasks import rows_of
 from trainer.offline.train import train_offline
@@ -148,8 +149,10 @@ def _require_spoken(rows: Sequence[Mapping[str, Any]], preset: Preset) -> None:
 
 def midtrain(context: Context, folder: Path) -> StageResult:
     """Mid-training of base on the mixture."""
-    start = checkpoints.load_checkpoint(context.start, device=context.device)
     config = context.settings.midtrain
+    quantised = config.lora.quantisation != "none"
+    # the weights as they were wait in the machine's memory for what adapters above 4 bits have learned
+    start = checkpoints.load_checkpoint(context.start, device="cpu" if quantised else context.device)
     # whole screens and episodes are kept out of training: the validation loss is of pictures never trained on
     rows = light_rows(context.inputs[CORPUS], ("train",))
     _require_spoken(rows, start.processor.preset)
@@ -162,10 +165,11 @@ def midtrain(context: Context, folder: Path) -> StageResult:
     mixture = MixtureSource(context.store, context.inputs[MIXTURE], seed=config.seed, without=without)
     source = scheduled(mixture, config, [row for row in rows if row["sample_id"] not in kept_out])
     source, validation = as_read(source, validation, start.processor, config.seed)
+    trained = load_in_four_bits(context.start, context.device, bf16=config.bf16) if quantised else start.model
     if config.lora.rank:
-        add_adapters(start.model, config.lora, config.seed)
+        add_adapters(trained, config.lora, config.seed)
     curve = engine(config.engine)(
-        start.model,
+        trained,
         start.processor,
         source,
         config,
@@ -174,6 +178,9 @@ def midtrain(context: Context, folder: Path) -> StageResult:
         on_event=context.on_event,
         progress=context.progress,
     )
+    if quantised:
+        add_adapters(start.model, config.lora, config.seed)
+        move_adapters(trained, start.model)
     if config.lora.rank:
         take_off_adapters(start.model, config.lora, folder / ADAPTERS)
     steps = curve.steps

@@ -17,14 +17,14 @@ from trainer.midtrain.train import Curve
 from trainer.modeling.adapters import add_adapters, merge_adapters, save_adapters
 from trainer.modeling.published import load_base
 from trainer.presets import preset
-from trainer.settings.supervised import LoraSettings, MidtrainConfig
+from trainer.settings.supervised import MidtrainConfig, MidtrainLora
 
 pytestmark = pytest.mark.slow
 
 CONFIG = MidtrainConfig(
     max_steps=4, batch_size=4, warmup_steps=2, save_steps=2, eval_steps=2, learning_rate=3e-3, threads=1, sigma=(0, 0)
 )
-LORA = LoraSettings(rank=4, alpha=8)
+LORA = MidtrainLora(rank=4, alpha=8)
 
 
 def run(name: str, model: Any, processor: Any, rows: Any, config: MidtrainConfig, **more: Any) -> tuple[Any, Curve]:

@@ -63,7 +63,10 @@ OTHERS: dict[str, Any] = {
 BESIDE: dict[str, dict[str, Any]] = {
     f"distilled.{name}": {"distilled": {"divergence": "sampled"}}
     for name in ("num_iterations", "grpo.beta", "grpo.entropy_coef")
-} | {f"{run}.lora.rank": {run: {"trainable": ""}} for run in ("offline", "online")}
+} | {
+    **{f"{run}.lora.rank": {run: {"trainable": ""}} for run in ("offline", "online")},
+    "midtrain.lora.quantisation": {"midtrain": {"engine": "trl", "lora": {"rank": 4}}},
+}
 """What must be said beside another value, which the preset's other settings contradict."""
 
 
