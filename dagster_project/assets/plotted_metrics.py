@@ -33,6 +33,7 @@ def figures_of(asset: str) -> Callable[[Counts], dict[str, Number]] | None:
 
 def tonight(store: Store, prices: Prices) -> dict[str, Number]:
     """What the judge was asked this night (UTC) for all sources together, by its book; empty if it keeps none."""
+    # A judge that asks no model keeps no book.
     folder = store.home / "cache" / "judge"
     if not (folder / "judge.sqlite").is_file():
         return {}
@@ -44,6 +45,7 @@ def tonight(store: Store, prices: Prices) -> dict[str, Number]:
     return {
         "cost: requests tonight": spent.requests,
         "cost: tokens tonight": spent.tokens,
+        # Rounded, as plots show noise otherwise.
         "cost: money tonight": round(float(spent.cost(prices)), 6),
     }
 
@@ -109,12 +111,14 @@ def _unified(counts: Counts) -> dict[str, Number]:
 
 
 def _verdicts(counts: Counts) -> dict[str, Number]:
+    # JSON has texts as keys.
     scores = {int(score): number for score, number in counts.get("scores", {}).items()}
     # Scores 0 to 10, weighted by how often each was given.
     total = sum(score * number for score, number in scores.items())
     return {
         **_of(counts, share_keep="quality: share to keep"),
         **_share(total, sum(scores.values()), "quality: mean score"),
+        # Items that wait for another night weren't judged.
         "yield: items judged": counts.get("items", 0) - counts.get("pending", 0),
         **_bill(counts),
     }
@@ -146,6 +150,7 @@ def _verified(counts: Counts) -> dict[str, Number]:
         "device hours": "cost: device hours",
     }
     found = _of(counts, **named)
+    # What a good trajectory costs, failed attempts included.
     hours = found.get("cost: device hours")
     return {**found, **_share(hours, counts.get("verified"), "cost: device hours a trajectory")}
 
@@ -200,6 +205,7 @@ def _safety(counts: Counts) -> dict[str, Number]:
 def _pool(counts: Counts) -> dict[str, Number]:
     """`tried` and `failed` are of oracles (static tasks), `proposed` and `unopened` of what episodes suggest (dynamic
     ones)."""
+    # A count by reason, in some versions none.
     unopened = counts.get("unopened")
     shut = sum(unopened.values()) if isinstance(unopened, Mapping) else None
     return {
@@ -270,12 +276,14 @@ def _mixture(counts: Counts) -> dict[str, Number]:
     reached = {f"quality: share of {name}": float(share) for name, share in sorted(counts.get("reached", {}).items())}
     return {
         **reached,
+        # How many, as names can't be plotted.
         "quality: objectives short of data": len(counts.get("short", ())),
         **_of(counts, tokens="yield: tokens", rows="yield: rows"),
     }
 
 
 def _checkpoint(counts: Counts) -> dict[str, Number]:
+    # Names that differ by the kind of training, of which each checkpoint has some.
     figures = "first_loss last_loss reward_before reward_after reward_gain success_gain success_before success_after"
     named = {name: f"quality: {name.replace('_', ' ')}" for name in figures.split()}
     named |= {"zero_variance_share": "quality: groups without signal"}
@@ -295,6 +303,7 @@ def _evaluation(counts: Counts) -> dict[str, Number]:
     ends, begins = (" hit", " step", " reward", " format", " success"), ("macro recall", "macro AUROC", "kappa")
     found = {
         f"quality: {name}": float(value)
+        # By their endings: which domains there are depends on the data.
         for name, value in counts.items()
         if (name.endswith(ends) or name.startswith(begins)) and _is_number(value)
     }

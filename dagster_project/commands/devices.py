@@ -118,16 +118,19 @@ def serve(options: argparse.Namespace) -> int:
         "keys": keys,
         "port": options.authority_port,
     }
+    # Keys are in it.
     _write_private(authority_file, plain)
     words = [sys.executable, "-m", "dagster_project.cli", "gateway", "authority", "--config", str(authority_file)]
     child = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout is not None
+        # Its first line says where it listens, or nothing if it ended.
         said = child.stdout.readline().strip()
         if not said:
             raise RuntimeError(f"the lease authority didn't start (port {options.authority_port}); see above")
         print(said, flush=True)
         url = said.rpartition(" ")[2]
+        # Other commands of this machine find the authority by this file.
         _write_private(folder / "address.json", {"url": url})
         serve_node(
             node_config(
@@ -142,6 +145,7 @@ def serve(options: argparse.Namespace) -> int:
             )
         )
     finally:
+        # The authority ends with the node.
         end_process(child, grace_s=10)
     return 0
 
@@ -155,6 +159,7 @@ def authority(options: argparse.Namespace) -> int:
 def node(options: argparse.Namespace) -> int:
     """A node of a config file."""
     values = _with_secret(read_config(options.config))
+    # The file wins over the environment: it was written for this node.
     if os.environ.get(KEY):
         values.setdefault("api_key", os.environ[KEY])
     values.setdefault("fences", str(_home() / f"{values.get('id', 'node')}.fences"))
@@ -170,6 +175,7 @@ def _with_secret(values: dict[str, Any]) -> dict[str, Any]:
 
 def _home() -> Path:
     folder = home() / "gateway"
+    # Only the owner looks in: it holds keys.
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
 
@@ -185,6 +191,7 @@ def _own() -> dict[str, str]:
 
 def _write_private(path: Path, plain: object) -> None:
     """A file that only its owner can read, from its first byte on."""
+    # Made anew, as an old file might be readable by others.
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
         json.dump(plain, stream)
@@ -201,6 +208,7 @@ def _authority_and_key(options: argparse.Namespace, role: str) -> tuple[str, str
                 f"devices: no authority is known; run `vesper gateway serve`, or give --authority or ${URL}"
             )
         url = str(json.loads(path.read_text(encoding="utf-8"))["url"])
+    # A key of the environment wins over this machine's own.
     return url, key or _own()[role]
 
 
@@ -232,6 +240,7 @@ def show(options: argparse.Namespace) -> int:
 
 def add(options: argparse.Namespace) -> int:
     """Register a device."""
+    # From the right, as an IPv6 address holds colons as well.
     host, _, port = options.address.rpartition(":")
     if not host or not port.isdigit():
         raise ValueError(f"--address: expected HOST:PORT, found {options.address!r}")

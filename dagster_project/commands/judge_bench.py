@@ -78,6 +78,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 def bench(options: argparse.Namespace) -> int:
     """Measure judges on a bench; the table goes to the terminal, everything to --out. Raises `ValueError` for bad
     input, `ModelError` where a judge fails."""
+    # Each once, in the order in which they were given.
     names = list(dict.fromkeys(options.judge or ["rules"]))
     cache = (options.out or _home() / "bench") / "cache" / "judge"
     # One judge for each column, all made before anything is built: a missing endpoint shows at once.
@@ -89,6 +90,7 @@ def bench(options: argparse.Namespace) -> int:
     prices = Prices(*options.price) if options.price else None
     folder = _bench_folder(options)
     if options.out is not None:
+        # Before it is measured, as that takes long.
         _keep_off(options.out, folder)
     seed = options.seed or 0
     results = [measure(folder, judge, seen, options.split, seed=seed, prices=prices) for judge, seen in columns]
@@ -110,6 +112,7 @@ def bench(options: argparse.Namespace) -> int:
 def _weights(results: Sequence[BenchResult]) -> str:
     """What each judge's vote is worth in an ensemble, by the share of bands that it got right."""
     tables = [result.figures.agreement.table for result in results]
+    # Without any answer the division would fail; such a judge weighs nothing.
     right = [sum(line[band] for band, line in enumerate(table)) / max(sum(map(sum, table)), 1) for table in tables]
     lines = [f"{weight:.2f}  {result.title}" for weight, result in zip(calibrated_weights(right), results, strict=True)]
     return "Weights in an ensemble (--weight)\n" + "\n".join(lines)
@@ -124,17 +127,20 @@ def _bench_folder(options: argparse.Namespace) -> Path:
     place; a bench that is given is never built or changed. Raises `ValueError`."""
     making = [name for name in ("size", "seed", "pages") if getattr(options, name) is not None]
     if options.bench is not None:
+        # A seed is of the intervals, too.
         if wrong := [name for name in making if name != "seed"]:
             raise ValueError(f"--{wrong[0]} is for building a bench: expected it without --bench")
         return Path(options.bench)
 
     folder = _home() / "bench" / "judge"
     report = read_report(folder)
+    # One that stands there is good, unless something else was asked for.
     if report is not None and not making and report["version"] == BUILD_VERSION:
         return folder
     size = SIZE if options.size is None else options.size
     if size < 1:
         raise ValueError(f"--size: expected at least 1 trace, found {size}")
+    # In proportion, so that a small bench is small all over.
     copies = max(1, round(size * COPIES_OF))
     config = BenchConfig(size, max(1, round(size * SCREENS_OF)), copies, copies, seed=options.seed or 0)
     if report is not None and _same(report, config, options.pages):

@@ -19,6 +19,7 @@ _NAMES = (
 def judge_name(text: str) -> str:
     """The name of a judge, as it was given; one of your own is looked for when it is built. Raises
     `ArgumentTypeError` where no judge of that name comes with Vesper."""
+    # Looking for it would run its code before the command does.
     if is_outside(text):
         return text
     try:
@@ -89,6 +90,7 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
 def judge_config(options: argparse.Namespace, cache: Path | None, name: str | None = None, **client: object) -> Any:
     """The `JudgeConfig` of the options, for `name` where several judges were given."""
     named = name or options.judge
+    # Options that weren't given leave the judge's own defaults.
     client |= {"ask_again": options.ask_again} if options.ask_again else {}
     members: dict[str, Any] = {"members": tuple(options.member)} if options.member else {}
     return JudgeConfig(

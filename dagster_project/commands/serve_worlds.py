@@ -72,6 +72,7 @@ def _tasks(options: argparse.Namespace) -> list[TaskSpec]:
     """Those of the worlds that are named, or of the pool that a world here can run and a rule decide."""
     from trainer.stages.online import runnable_tasks  # with torch, which `--help` does without
 
+    # Exactly one of the two.
     if options.pool == bool(options.world):
         raise ValueError("expected --world (one or more) or --pool, found " + ("both" if options.pool else "neither"))
     if not options.pool:
@@ -79,6 +80,7 @@ def _tasks(options: argparse.Namespace) -> list[TaskSpec]:
     rows = open_store(options.home).require(SHARDS).read("tasks", Tasks.schema).to_pylist()
     platforms = sorted({kind.platform for kind in WORLDS.values()})
     found, left_out = runnable_tasks(rows, platforms, list(WORLDS))
+    # Why the others can't be run here is worth saying.
     if not found:
         raise ValueError(f"{SHARDS}: expected tasks that a world here can run, found none; others: {dict(left_out)}")
     return found

@@ -88,6 +88,7 @@ def pull(options: argparse.Namespace) -> int:
             raise ValueError(f"unknown source {name[:60]!r}; {nearest(name, {*known, *companions})}")
         if name in known and (why := deployment.licences.refuses(known[name].licence)):
             raise ValueError(f"{name}: {why}")
+    # All of them would go into one folder.
     if len(options.source) > 1 and options.origin and "{id}" not in options.origin:
         raise ValueError("--from: with several sources the URL needs an {id} in it")
     root = options.to.expanduser() if options.to is not None else deployment.raw_root
@@ -97,6 +98,7 @@ def pull(options: argparse.Namespace) -> int:
         download = _download(said) if said else (card.download if card else None)
         if download is None:
             where = f"; a person finds it at {card.origin}" if card else ""
+            # Some data sets can only be had by hand.
             raise ValueError(f"{name}: no download is known; say --from URL{where}")
         print(f"{name}: {_pull_one(options, name, download, root, deployment.source(name).revision)}, in {root / name}")
     return 0
@@ -109,10 +111,12 @@ def _download(said: str) -> Any:
     parts = rest.removeprefix("datasets/").strip("/").split("/")
     if len(parts) < 2:
         raise ValueError(f"--from {said[:120]!r}: expected hf://datasets/OWNER/NAME")
+    # A path within the repository is a prefix of its files.
     return Download(repo="/".join(parts[:2]), files=(f"{'/'.join(parts[2:])}*",) if parts[2:] else ())
 
 
 def _pull_one(options: argparse.Namespace, name: str, download: Any, root: Path, pinned: str | None) -> str:
+    # What is said now wins over what the deployment pins.
     revision = options.revision or pinned
     if options.rows is None:
         return pull_source(download, root / name, revision=revision, update=options.update)

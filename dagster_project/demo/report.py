@@ -68,6 +68,7 @@ def _source(store: Store, name: str) -> dict[str, Any] | None:
         "reasons": counts["reasons"],
         "loss": counts["losses"],
     }
+    # Fidelity needs both ends of the comparison.
     if store.current(f"verdicts/{name}") and store.current(f"gold/{name}"):
         row["fidelity"] = fidelity(store, name, store.home / "raw" / "_truth" / f"{name}.jsonl").as_json()
         row["gold_samples"] = store.require(f"gold/{name}").counts.get("samples")
@@ -79,6 +80,7 @@ def _overall(sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     rows = [row["fidelity"] for row in sources.values() if "fidelity" in row]
 
     def mean(share: str, weight: str) -> float | None:
+        # Planted truth is known for embedded sources only.
         known = [row for row in rows if row[share] is not None]
         total = sum(row[weight] for row in known)
         return sum(row[share] * row[weight] for row in known) / total if total else None
@@ -96,6 +98,7 @@ def _overall(sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def _after(rows: Sequence[Mapping[str, Any]]) -> float | None:
     """Gold ÷ what the pools still hold, over all sources (a source's own share is gold ÷ its pool)."""
+    # Each source's share is gold of what its pool still held, so pools are added, not shares.
     pools = sum(row["gold"] / row["judge_after"] for row in rows if row["judge_after"])
     return sum(row["gold"] for row in rows) / pools if pools else None
 
@@ -126,6 +129,7 @@ def _tokens(store: Store) -> dict[str, Any] | None:
     return {
         row["name"]: {k: row[k] for k in ("available_tokens", "chosen_tokens", "target_share", "reached_share")}
         for row in rows
+        # Objectives alone: platforms and sources have shares of their own in the same table.
         if row["group"] == "objective"
     }
 
@@ -188,6 +192,7 @@ def comparisons(store: Store) -> dict[str, object]:
     """Paired differences on the same held-out samples: mid-trained − random, TIES − linear, each specialist − mid; what
     a stage is compared with stands in `STAGES`, what is no specialist comes first. Then the merged agent − each
     specialist that it was made of, in that one's own domain: what the merge costs it."""
+    # Specialists last, as they are compared with what came before them.
     stages = sorted(STAGES.values(), key=lambda stage: bool(stage.domain))
     found = {
         f"{one.name} - {other}": _differences(store, one.name, other, EVERYWHERE)
@@ -198,6 +203,7 @@ def comparisons(store: Store) -> dict[str, object]:
     for name, domain in merged.items():
         objective = DOMAINS[domain].objective
         measure = "hit" if objective == "grounding" else "step"
+        # A specialist is compared where it was trained, and only there.
         own, platforms = {f"{domain} {measure}": (measure, objective)}, platforms_of(domain, merged.values())
         found[f"unified - {name}"] = _differences(store, "unified", name, own, platforms)
     return {pair: differences for pair, differences in found.items() if differences}
@@ -226,6 +232,7 @@ def _differences(
 def _merged_domains(store: Store) -> dict[str, str]:
     """Specialist → its domain, of those that the agent is a merge of."""
     agent = store.current("checkpoints/unified")
+    # By the agent's own inputs: another demo may merge others.
     names = [asset.partition("/")[2] for asset in agent.inputs] if agent is not None else []
     return {name: STAGES[name].domain for name in names if name in STAGES and STAGES[name].domain in DOMAINS}
 
@@ -336,6 +343,7 @@ def _staircase_lines(counts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _control_lines(evaluations: Mapping[str, Any]) -> Iterator[str]:
+    # Controls of the last stage, as they hardly change between stages.
     last = "unified" if "unified" in evaluations else list(evaluations)[-1]
     grounding, navigation = evaluations[last].get("grounding"), evaluations[last].get("navigation")
     if grounding:
@@ -371,6 +379,7 @@ def interval(found: Mapping[str, Any] | None) -> str:
     """Mean with its interval in per cent."""
     if not found or found.get("mean") is None:
         return "-"
+    # Too few samples for an interval is said, not hidden.
     bounds = "no interval" if found.get("low") is None else f"{100 * found['low']:.1f}, {100 * found['high']:.1f}"
     return f"{100 * found['mean']:.1f} [{bounds}]"
 

@@ -35,6 +35,7 @@ PICTURE_PX, FIGURES, WORDS = (420, 320), 3, 160
 
 def write(store: Store, report: Mapping[str, Any], stages: Mapping[str, GraphStage], path: Path) -> None:
     """Write the page of a report (`report.make`, with `seconds`, `failed` and `warned`) on these stages."""
+    # A lone surrogate in data mustn't cost the page.
     path.write_text(page(store, report, stages), encoding="utf-8", errors="replace")
 
 
@@ -63,6 +64,7 @@ def page(store: Store, report: Mapping[str, Any], stages: Mapping[str, GraphStag
 
 def _text(value: object, most: int = WORDS) -> str:
     flat = " ".join(str(value).split())
+    # Words come from data and from models.
     return html.escape(flat if len(flat) <= most else f"{flat[:most]}…")
 
 
@@ -108,6 +110,7 @@ def _head(report: Mapping[str, Any], made: Mapping[str, Manifest]) -> Iterator[s
 
 
 def _data(data: bytes, kind: str, alt: str) -> str:
+    # Inside the page, so that one file can be sent to somebody.
     return f'<img alt="{_text(alt)}" src="data:image/{kind};base64,{base64.b64encode(data).decode()}">'
 
 
@@ -148,6 +151,7 @@ def _held_out(report: Mapping[str, Any]) -> Iterator[str]:
         found_of = [grounding.get("present"), grounding.get("absent")]
         found_of += [navigation.get(k) for k in ("step", "type", "format")]
         rows.append(f"<tr><td>{_text(title(name))}{_numbers(map(interval, found_of))}</tr>")
+    # The agent's controls, or those of whatever came last.
     last = evaluations.get("unified") or list(evaluations.values())[-1]
     for name, found in last.get("grounding", {}).get("controls", {}).items():
         cells = [interval(found), *[""] * (len(HEADS) - 1)]
@@ -175,6 +179,7 @@ def _curves(made: Mapping[str, Manifest]) -> Iterator[str]:
         for name in CHECKPOINTS
         if (manifest := made.get(f"checkpoints/{name}")) is not None
         for key, chart in curves_of(manifest).items()
+        # A single point is no curve.
         if max(map(len, chart.series.values())) > 1
     ]
     if drawn := [chart for chart in charts if chart]:
@@ -201,6 +206,7 @@ def _samples(made: Mapping[str, Manifest], store: Store) -> Iterator[str]:
             image, row = record
             image.thumbnail(PICTURE_PX)
             buffer = io.BytesIO()
+            # Small: a page with a hundred pictures must open.
             image.save(buffer, "WEBP", quality=75)
             asked, answered = asked_and_answered(row)
             cards.append(
@@ -212,6 +218,7 @@ def _samples(made: Mapping[str, Manifest], store: Store) -> Iterator[str]:
 
 
 def _checks(report: Mapping[str, Any], made: Mapping[str, Manifest]) -> Iterator[str]:
+    # Only what didn't pass, as there are hundreds of checks.
     wrong = [(key, check) for key, manifest in made.items() for check in manifest.checks if not check.passed]
     for key, reason in report["failed"].items():
         yield f'<p class="bad">{_text(key)} failed: {_text(reason, 300)}</p>'
@@ -234,6 +241,7 @@ def _stages(report: Mapping[str, Any], made: Mapping[str, Manifest], stages: Map
     groups: dict[str, list[str]] = {}
     for key in made:
         groups.setdefault(stages[key].group, []).append(key)
+    # Stages that were there already took no time in this run.
     spent = {group: sum(seconds.get(key, 0.0) for key in keys) for group, keys in groups.items()}
     rows = [
         f'<tr><td>{_text(group)}<td class="n">{len(keys)}{_took(spent[group], max(spent.values()))}'

@@ -51,12 +51,14 @@ class DemoProgress:
         self._lock = threading.Lock()
 
     def __call__(self, what: str, key: str, facts: Mapping[str, object]) -> None:
+        # Two processes tell of what they make.
         with self._lock:
             self._tell(what, key, facts)
 
     def _tell(self, what: str, key: str, facts: Mapping[str, Any]) -> None:
         if what == "start":
             self._began[key] = time.monotonic()
+            # Only where a line can be written over.
             if sys.stdout.isatty():
                 print(f"[{self.number:2}/{self.total}] {key} …", end="\r", flush=True)
             return
@@ -64,6 +66,7 @@ class DemoProgress:
         took = self.seconds[key] = time.monotonic() - self._began[key]
         if what == "failed":
             self.failed[key] = facts["reason"]
+            # One line for each; the whole reason comes at the end.
             text = f"FAILED: {facts['reason'].splitlines()[0][:160]}"
         elif not facts["passed"]:
             self.failed[key] = "a check failed"
@@ -79,10 +82,12 @@ class DemoProgress:
 def run(report_path: Path) -> int:
     """Run all jobs; print and write the report. Returns the exit code: 1 if anything failed."""
     began = time.monotonic()
+    # Without a terminal libraries write lines instead of bars.
     os.environ.setdefault("VESPER_LINES", "" if sys.stderr.isatty() else "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # nothing is downloaded; read as transformers is loaded
     home = deployment.home()
     dagster_home.prepare(home)
+    # Read before the stages: a first look shortens what they do.
     brief = deployment.load().embedded.size == "tiny"
     if brief:
         first_look.shorten()
@@ -90,9 +95,11 @@ def run(report_path: Path) -> int:
     stages = {key: stage for key, stage in graph.stages(settings).items() if stage.job not in NOT_RUN}
     left_out = _apart() if brief else frozenset()
     stages = {key: stage for key, stage in stages.items() if key not in left_out}
+    # A stage of rounds runs once a round.
     runs = sum(ROUNDS if stage.by_round else 1 for stage in stages.values())
     print(f"Vesper demo: {len(stages)} assets into {home}", flush=True)
     progress = DemoProgress(runs)
+    # Two demos in one folder would run each other's stages.
     with output_lock(home, "demo"):
         end_killed()
         _execute(progress, brief)
@@ -155,10 +162,12 @@ def _execute(progress: DemoProgress, brief: bool) -> None:
             other.start()
         try:
             for name in JOBS:
+                # Rounds are collected from what the loop makes, so it runs first.
                 if name == "collect_rounds":
                     _generate(runs)
                 print(f"--- {name}", flush=True)
                 done = runs.job(name)
+                # Everything else is built from gold.
                 if name == JOBS[0] and not _any_gold():
                     print("no source has come to gold: there is nothing to go on with", file=sys.stderr)
                     return
@@ -170,6 +179,7 @@ def _execute(progress: DemoProgress, brief: bool) -> None:
             if not brief:
                 other.kill()  # it has ended, or this process is ending early
                 other.join()
+            # Ends the listener, which waits for ever otherwise.
             stated.put(None)
             listening.join()
 
@@ -212,6 +222,7 @@ def _runs(listener: Any, *, beside: bool) -> Iterator[Runs]:
     quiet()
     settings = deployment.load()
     loaded = definitions.build(settings, here=graph.stages(settings))
+    # Taken off again below: the process may go on with something else.
     factory.listeners.append(listener)
     try:
         with dg.DagsterInstance.get() as history:
@@ -239,6 +250,7 @@ class Runs:
             partition_key=partition,
             tags={MARK: ""},
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            # Each process makes its own part of the graph.
             asset_selection=[key for key in keys if (key.to_user_string() in self.apart) == self.beside],
         )
         return bool(done.success)
@@ -249,6 +261,7 @@ def _generate(runs: Runs) -> None:
     for number in range(1, ROUNDS + 1):
         name = round_name(number)
         print(f"--- generate_round {name}", flush=True)
+        # Partitions must be known to Dagster before a run names one.
         runs.history.add_dynamic_partitions("round", [name])
         for job, key in (("generate_round", name), ("promote_verified", None)):
             if not runs.job(job, key):

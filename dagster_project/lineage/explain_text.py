@@ -38,6 +38,7 @@ def explain_lines(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _some(rows: Sequence[object]) -> Sequence[Any]:
+    # Enough to see what is there; JSON has all.
     return rows[:SHOWN]
 
 

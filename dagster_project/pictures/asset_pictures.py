@@ -49,6 +49,7 @@ def of(manifest: Manifest, store: Store) -> dict[str, str]:
         "staircase": _staircase,
         "worth": worth_pictures.pictures,
     }.get(group)
+    # These are named apart, as their groups hold assets of other kinds.
     if manifest.asset in ("mid_training/shards", "evaluations/heldout"):
         painter = _shards
     elif manifest.asset == "mid_training/mixture":
@@ -60,6 +61,7 @@ def of(manifest: Manifest, store: Store) -> dict[str, str]:
     elif manifest.asset.startswith("evaluations/judge_"):
         painter = _judge_figures
     elif manifest.asset == "checkpoints/nano_judge":
+        # The judge is no policy: it has no curves of this form.
         painter = None
     return painter(manifest, store) if painter else {}
 
@@ -67,6 +69,7 @@ def of(manifest: Manifest, store: Store) -> dict[str, str]:
 def markdown(png: bytes, title: str, caption: str = "", captions: Sequence[str] = ()) -> str:
     """A picture as Markdown. The caption comes from data: it is shown as code, never read as Markdown. `captions` are
     Markdown already (`captions.caption`)."""
+    # A backtick would end the code.
     safe = " ".join(caption.replace("`", "'").split())[:300]
     text = f"\n\n`{safe}`" if safe else ""
     return f"![{title}](data:image/png;base64,{base64.b64encode(png).decode()}){text}{below(captions)}"
@@ -102,6 +105,7 @@ def record_of(manifest: Manifest, store: Store) -> tuple[Any, dict[str, Any]] | 
     found = _first(manifest, "steps", STEP) or _first(manifest, "samples", SAMPLE)
     if found is None:
         return None
+    # Samples show boxes, steps gestures.
     if "sample_id" in found:
         return draw_boxes(store.screen_bytes(found["images"][0]), found["target_boxes"], 2 * SIDE_PX), found
     data = store.screen_bytes(found["screenshot_sha256"])
@@ -111,6 +115,7 @@ def record_of(manifest: Manifest, store: Store) -> tuple[Any, dict[str, Any]] | 
 def _first(manifest: Manifest, table: str, columns: list[str]) -> dict[str, Any] | None:
     """The first row with a picture and, of steps, a point to draw."""
     for path in manifest.paths(table):
+        # The first rows are enough: most have a picture.
         for row in pq.read_table(path, columns=columns).slice(0, 200).to_pylist():
             if row.get("images") or (row.get("screenshot_sha256") and "=(" in (row["action_text"] or "")):
                 return dict(row)
@@ -132,6 +137,7 @@ def _shards(manifest: Manifest, store: Store) -> dict[str, str]:
     images, captions = [], []
     for path in manifest.paths("shard")[:4]:
         file = pq.ParquetFile(path)
+        # A shard may be empty, where little was left for it.
         if file.metadata.num_row_groups:
             for row in with_prompts(file.read_row_group(0, columns=SAMPLE).take([0])).to_pylist():
                 images += [open_image(picture["bytes"]) for picture in row["images"][:1]]
@@ -151,6 +157,7 @@ def _shards(manifest: Manifest, store: Store) -> dict[str, str]:
 def _png(image: Any) -> bytes:
     image.thumbnail((2 * SIDE_PX, SIDE_PX))
     buffer = io.BytesIO()
+    # Few colours: pictures stand in the metadata of every version.
     image.convert("RGB").quantize(128).save(buffer, "PNG", optimize=True)
     return buffer.getvalue()
 
@@ -162,6 +169,7 @@ def _chart(draw: Callable[[Any], None], title: str, width: float = 6.0, height: 
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+    # An own canvas, as pyplot keeps global state.
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
@@ -179,6 +187,7 @@ def _bars(title: str, values: Mapping[str, float]) -> bytes:
 
 def _scores(manifest: Manifest, store: Store) -> dict[str, str]:
     scores: Mapping[str, int] = manifest.counts.get("scores", {})
+    # Nothing was judged yet.
     if not any(scores.values()):
         return {}
 
@@ -186,6 +195,7 @@ def _scores(manifest: Manifest, store: Store) -> dict[str, str]:
         axes.bar(
             list(scores),
             list(scores.values()),
+            # In three colours, by what becomes of such items.
             color=[ACCENT if int(s) < 4 else PALE if int(s) < 7 else INK for s in scores],
         )
         axes.set_xlabel("score: 0-3 reconstruct or discard, 4-6 rewrite, 7-10 keep", fontsize=7, color=INK)
@@ -198,6 +208,7 @@ def _scores(manifest: Manifest, store: Store) -> dict[str, str]:
 
 def _gold(manifest: Manifest, store: Store) -> dict[str, str]:
     asset = f"verdicts/{manifest.asset.partition('/')[2]}"
+    # The verdicts that this version was made from, not the current ones.
     verdicts = store.version(asset, manifest.inputs[asset])
     first = judge_pictures.first_scores(verdicts, store)
     if not first:
@@ -221,6 +232,7 @@ def _judge_figures(manifest: Manifest, store: Store) -> dict[str, str]:
 
 def _triggers(manifest: Manifest, store: Store) -> dict[str, str]:
     """Crops of what is suspected to be a planted trigger, one sheet a source."""
+    # Eight at most: each is a picture in the metadata.
     sheets = [entry for entry in (*manifest.files, *manifest.side_files) if "/triggers/" in entry.path][:8]
     rows = manifest.read("triggers").to_pylist() if sheets else []
     found = {}
@@ -246,6 +258,7 @@ def _hygiene(manifest: Manifest, store: Store) -> dict[str, str]:
         names = sorted(found)
         retained = [found[name]["keep"] for name in names]
         axes.bar(names, retained, color=INK, label="kept")
+        # On top of each other: together they are all items.
         axes.bar(names, [found[name]["displaced"] for name in names], bottom=retained, color=ACCENT, label="displaced")
         axes.tick_params(axis="x", rotation=30)
         axes.legend(fontsize=7, frameon=False)
@@ -299,8 +312,10 @@ def _curves(manifest: Manifest, store: Store) -> dict[str, str]:
         drawn |= _lines(name, chart.title, chart.series)
     if "rollout.png" in names:
         strip = manifest.file("rollout.png").read_bytes()
+        # The picture says itself what it shows.
         drawn["rollout"] = markdown(strip, "screens of a rollout", caption_in(strip))
     if "merge.json" in names:
+        # A merged checkpoint wasn't trained, so it has no curves.
         layers = json.loads(manifest.file("merge.json").read_text(encoding="utf-8")).get("layers", [])
         norms = {row["name"]: row["delta_norm"] for row in layers}
         return {"layers": markdown(_bars("Change by layer (norm)", norms), "change by layer")} if norms else {}
@@ -314,6 +329,7 @@ def _lines(name: str, title: str, series: Mapping[str, Sequence[tuple[float, flo
 
     def draw(axes: Any) -> None:
         for (label, points), colour in zip(drawn.items(), (INK, ACCENT), strict=False):
+            # A few points are hard to see on a line.
             few = "o" if len(points) < FEW else ""
             axes.plot(
                 [p[0] for p in points],
@@ -365,6 +381,7 @@ def _intervals(title: str, named: Sequence[tuple[str, Mapping[str, Any]]], plain
     def draw(axes: Any) -> None:
         means = [100 * value["mean"] for _, value in bars]
         ends = [
+            # Without an interval the bar gets no line.
             [m if v[end] is None else 100 * v[end] for m, (_, v) in zip(means, bars, strict=True)]
             for end in ("low", "high")
         ]

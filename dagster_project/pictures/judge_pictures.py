@@ -35,6 +35,7 @@ def first_scores(manifest: Manifest, store: Store) -> dict[str, int]:
     for path in manifest.paths("verdicts"):
         table = pq.read_table(path, columns=["item_id", "score"])
         pairs = zip(table.column("item_id").to_pylist(), table.column("score").to_pylist(), strict=True)
+        # An episode's score comes of its steps, which are counted themselves.
         found.update((item, score) for item, score in pairs if score is not None and not item.startswith("episode:"))
     return found
 
@@ -44,7 +45,9 @@ def last_scores(gold: Manifest, first: Mapping[str, int]) -> dict[str, int]:
     last = dict(first)
     for path in gold.paths("verdicts"):
         rows = pq.read_table(path, columns=["item_id", "round", "score"]).to_pylist()
+        # In order of rounds, so that the last one stays.
         for row in sorted(rows, key=lambda row: row["round"]):
+            # An item keeps its name through repairs.
             item = row["item_id"].partition("@r")[0]
             if item in last and row["score"] is not None:
                 last[item] = row["score"]
@@ -70,12 +73,14 @@ def flow(gold: Manifest, first: Mapping[str, int]) -> Counter[tuple[str, str]]:
             for row in pq.read_table(path, columns=[*keys, "provenance"]).to_pylist():
                 item = name(*(row[key] for key in keys))  # type: ignore[operator]
                 if item in first:
+                    # Provenance tells, as text: parsing millions of rows would take long.
                     repaired = '"repairs"' in row["provenance"]
                     rewritten = '"rewrite' in row["provenance"]
                     ends[item] = "rewritten" if rewritten else "reconstructed" if repaired else "kept"
     for path in gold.paths("rejects"):
         table = pq.read_table(path, columns=["item_id", "reason"])
         for item, reason in zip(table.column("item_id").to_pylist(), table.column("reason").to_pylist(), strict=True):
+            # The reason's first word is the end; the rest is detail.
             ends[item.partition("@r")[0]] = reason.partition(":")[0].partition(" ")[0]
     return Counter((route(first[item]), end) for item, end in ends.items() if item in first)
 
@@ -85,6 +90,7 @@ def draw_flow(axes: Any, counts: Mapping[tuple[str, str], int]) -> None:
     total = sum(counts.values())
     left = _stack([(name, sum(n for (a, _), n in counts.items() if a == name)) for name in COLOURS], total)
     right = _stack([(name, sum(n for (_, b), n in counts.items() if b == name)) for name in ENDS], total)
+    # Each band begins where the one before it ended.
     at_left, at_right = {k: v[0] for k, v in left.items()}, {k: v[0] for k, v in right.items()}
     for start in COLOURS:
         for end in ENDS:
@@ -107,6 +113,7 @@ def _stack(sizes: Sequence[tuple[str, int]], total: int) -> dict[str, tuple[floa
     places, low = {}, 0.0
     for name, count in sizes:
         places[name] = (low, low + count / total)
+        # Gaps only between ends that are there.
         low += count / total + (0.06 if count else 0.0)
     return places
 
@@ -115,6 +122,7 @@ def _band(axes: Any, left: float, right: float, size: float, colour: str) -> Non
     import numpy as np
 
     x = np.linspace(0, 1, 30)
+    # A curve that leaves and arrives level.
     curve = left + (right - left) * (3 * x**2 - 2 * x**3)
     axes.fill_between(x, curve, curve + size, color=colour, alpha=0.55, linewidth=0)
 
@@ -123,11 +131,13 @@ def worst_and_best(verdicts: Manifest, store: Store) -> dict[str, tuple[bytes, l
     """Name → PNG of the items with the lowest and the highest scores, their actions or boxes drawn, and a caption for
     each from left to right."""
     scores = first_scores(verdicts, store)
+    # By id where scores are equal, so that the picture is the same each time.
     order = sorted(scores, key=lambda item: (scores[item], item))
     source = verdicts.asset.partition("/")[2]
     unified = store.version(f"unified/{source}", verdicts.inputs[f"unified/{source}"])
     found = {}
     for name, items in (("worst", order), ("best", order[::-1])):
+        # More than needed, as some have no picture.
         chosen = items[: 3 * SHOWN]
         shown = list(_drawn(unified, store, chosen, reasons(verdicts, chosen)))[:SHOWN]
         if shown:
@@ -141,6 +151,7 @@ def reasons(verdicts: Manifest, items: Collection[str]) -> dict[str, tuple[int |
     for path in verdicts.paths("verdicts"):
         table = pq.read_table(path, columns=["item_id", "round", "score", "reason"])
         for row in table.filter(pc.is_in(table["item_id"], wanted)).sort_by("round").to_pylist():
+            # The first round's, as that is the judge's own word on the native item.
             found.setdefault(row["item_id"], (row["score"], row["reason"]))
     return found
 
@@ -181,6 +192,7 @@ def _labelled(image: Any, text: str) -> Any:
     image = image.convert("RGB")
     image.thumbnail((THUMB_PX, THUMB_PX))
     draw = ImageDraw.Draw(image)
+    # White below the number, as screens have any colour.
     draw.rectangle((0, 0, 8 + 8 * len(text), 15), fill="white")
     draw.text((4, 2), text, fill=ACCENT if int(text) < 4 else INK)
     return image

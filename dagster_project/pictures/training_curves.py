@@ -23,6 +23,7 @@ class CurveChart:
 def curves_of(manifest: Manifest) -> dict[str, CurveChart]:
     """Name → chart of a checkpoint's training; empty for one that was not trained."""
     names = {entry.path.rpartition("/")[2] for entry in manifest.files}
+    # One file each: how a checkpoint was trained tells which figures it has.
     if "curve.json" in names:
         return {
             "loss": CurveChart(

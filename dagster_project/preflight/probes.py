@@ -54,10 +54,13 @@ def missing(
     known = {} if known is None else known
     found: dict[str, None] = {}
     for name in [key, *_below(stages, key, chosen)]:
+        # Whatever a stage needs, it needs room.
         for need in ("disk", *stages[name].needs):
+            # Some needs are a stage's own; the others are looked for once.
             requested = (need, name if need in OWN else "")
             if requested not in known:
                 known[requested] = PROBES[need](stages[name], work)
+            # A dictionary for its order, each line once.
             found |= dict.fromkeys(known[requested])
     return list(found)
 
@@ -90,6 +93,7 @@ def files(stage: GraphStage, work: StageWork) -> list[str]:
         return []  # pulled when it is made
     folder = work.deployment.native_folder(name)
     if folder is not None:
+        # Folders of a pull that was killed hold hidden files alone.
         there = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
         if there:
             return []
@@ -101,6 +105,7 @@ def files(stage: GraphStage, work: StageWork) -> list[str]:
             f"{stage.key}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
             "or allow embedded data in deployment.yaml"
         ]
+    # Embedded data that is there needs no browser any more.
     built = (work.store.home / "raw" / "_receipts" / f"{name}.json").is_file()
     return [] if built else browser(stage, work)
 
@@ -121,10 +126,12 @@ def judge(stage: GraphStage, work: StageWork) -> list[str]:
         find_part("judge", settings.name, JUDGES)
     except ValueError as error:
         return [f"{error} ($VESPER_JUDGE)"]
+    # Before its weights: a name that nobody knows has none.
     if settings.name == "nano" and work.store.current("checkpoints/nano_judge") is None:
         return ["judge: nano isn't trained yet; materialise checkpoints/nano_judge, or use another ($VESPER_JUDGE)"]
     if work.deployment.judge.read and (unread := _cannot_read()):
         return [unread]
+    # Only a judge that asks a model has an endpoint.
     if not asks_a_model(JudgeConfig(settings.name)):
         return []
     if not settings.base_url or not settings.model:
@@ -146,11 +153,13 @@ def _endpoint(base_url: str, model: str, said_in: str = "$VESPER_JUDGE_MODEL") -
     models, which costs nothing; a server without such a list has answered."""
     if not base_url.startswith(("http://", "https://")):
         return [f"judge: expected an http(s) URL in $VESPER_JUDGE_BASE_URL, found {base_url[:80]!r}"]
+    # The key goes to its own host only.
     key = key_for(base_url)
     requested = urllib.request.Request(f"{base_url.rstrip('/')}/models")
     requested.add_unredirected_header("Authorization", f"Bearer {key}")  # elsewhere it would be a stranger's
     try:
         with urllib.request.urlopen(requested, timeout=TIMEOUT_S) as answer:
+            # A list of models is short; a server may send anything.
             served = _names(answer.read(1 << 20))
     except urllib.error.HTTPError as error:
         error.close()
@@ -158,10 +167,12 @@ def _endpoint(base_url: str, model: str, said_in: str = "$VESPER_JUDGE_MODEL") -
             state = "is refused" if key != NO_KEY else "isn't set"
             hint = f" ({withheld})" if (withheld := key_withheld(base_url)) else ""
             return [f"judge: {base_url} wants a key (HTTP {error.code}), and $VESPER_JUDGE_API_KEY {state}{hint}"]
+        # Without a list of models the server has still answered.
         return [f"judge: {base_url} answers with HTTP {error.code}; is its server whole?"] if error.code >= 500 else []
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", str(error))
         return [f"judge: {base_url} doesn't answer ({str(reason)[:120]}); start its server, or use another judge"]
+    # Some servers list nothing and serve whatever is asked for.
     if served and model not in served:
         return [f"judge: {base_url} serves {', '.join(sorted(served)[:5])}, not {model!r:.80} ({said_in})"]
     return []
@@ -195,6 +206,7 @@ def ground(stage: GraphStage, work: StageWork) -> list[str]:
         return [f"generation: {error}"]
     where = places(work.deployment)
     found = gateways_missing(where, [name])
+    # Elsewhere the gateway's machine has the browser.
     if not where.local:
         return found
     if name in BROWSER_GROUNDS:
@@ -221,6 +233,7 @@ def devices(stage: GraphStage, work: StageWork) -> list[str]:
         found.append(f"trainer: the success judge {model!r:.80} needs an endpoint: set $VESPER_JUDGE_BASE_URL")
     elif model:
         found += _endpoint(address, model, "online.success_judge of $VESPER_TRAINER")
+    # Worlds of gateways need no browser here.
     return found + browser(stage, work) if where.local and set(worlds) & set(BROWSER_WORLDS) else found
 
 
@@ -234,6 +247,7 @@ def trainer(stage: GraphStage, work: StageWork) -> list[str]:
         chosen, weights = preset_from(settings), weights_folder(settings.weights)
         if weights and not (Path(weights) / "config.json").is_file():
             raise ValueError(f"weights: expected a checkpoint's folder with config.json, found {weights[:120]!r}")
+        # The preset that was named, else that of the base which is there.
         trained = chosen.name if "preset" in config else _preset_of_base(work) or chosen.name
         found = training_memory.missing(stage.key, trained, config)
     except (ValueError, TypeError) as error:

@@ -27,6 +27,7 @@ from quality.review import promote
 def raw(name: str, work: StageWork) -> Manifest:
     """Register the native files of a source, companion or suite: pulled first where they follow the hub, made where
     there are none and embedded data is allowed."""
+    # Before it is registered, so that a version is what was just pulled.
     if (followed := follow(work.deployment, name)) is not None:
         stated = pull_source(
             followed.download, followed.folder, revision=followed.revision, update=True, endpoint=followed.endpoint
@@ -35,6 +36,7 @@ def raw(name: str, work: StageWork) -> Manifest:
     folder = work.deployment.native_folder(name)
     if folder is not None:
         revision = work.deployment.source(name).revision
+        # A revision that nobody pinned isn't stated.
         return register_raw(work.store, name, folder, {"revision": revision} if revision else None)
     if not work.deployment.embedded.enabled:
         raise ValueError(
@@ -42,6 +44,7 @@ def raw(name: str, work: StageWork) -> Manifest:
             "or allow embedded data in deployment.yaml"
         )
     size = work.deployment.embedded.size
+    # Left out where it isn't said: the makers have their own defaults.
     more: dict[str, Any] = {} if size is None else {"size": size}
     return build_raw(work.store, name, raw_folder(work, name), seed=work.deployment.embedded.seed, **more)
 
@@ -49,12 +52,14 @@ def raw(name: str, work: StageWork) -> Manifest:
 def unified(card: Descriptor, work: StageWork) -> Manifest:
     """Unify a source's records."""
     companions = {name: raw_folder(work, name) for name in card.companions}
+    # Companions too: what a source is mapped with is what it was made from.
     inputs = {f"raw/{name}": work.store.require(f"raw/{name}").version for name in (card.id, *card.companions)}
     raw = Raw(raw_folder(work, card.id), companions)
     settings = work.deployment
     native = settings.native_folder(card.id) is not None
     bands = settings.source(card.id).changes
     if not native:
+        # Embedded data plants words that nobody maps, so that quarantine is exercised.
         bands = bands.changed(words=(*bands.words, *PLANTED_WORDS.get(card.id, ())))
     return unify_source(
         work.store,
@@ -72,6 +77,7 @@ def verdicts(name: str, work: StageWork) -> Manifest:
     """Have a source judged, by a judge that was admitted."""
     config = judge_config(work)
     judge = build_judge(config)
+    # Before any source is judged by it.
     promote.admit(work.store, judge)
     moved = work.deployment.source(name).changes.scores
     return judge_source(work.store, name, judge, moved, config=config, execution=work.execution)
@@ -104,6 +110,7 @@ def judge_config(work: StageWork) -> JudgeConfig:
         read=work.deployment.judge.read,
         thoughts=work.deployment.judge.thoughts,
     )
+    # Limits of requests mean nothing to a judge that asks no one.
     return replace(config, client=client_options(work.deployment.judge)) if asks_a_model(config) else config
 
 
