@@ -21,7 +21,7 @@ from pipelines.store import Store, put_text
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.dataset_card import Card, Group, card_texts
 from pipelines.training_data.shards import ASSET as SHARDS
-from trainer.stages.comparison_page import told
+from trainer.stages.comparison_page import interval_text
 
 MODEL = "config.json"
 """Stands beside the weights of a checkpoint."""
@@ -171,4 +171,4 @@ def _figures(evaluation: Manifest) -> Iterator[str]:
 
 def _row(domain: str, measure: str, value: Mapping[str, Any] | None) -> Iterator[str]:
     if value and value.get("n"):
-        yield f"| {domain} | {measure} | {told(value)} | {value['n']} |"
+        yield f"| {domain} | {measure} | {interval_text(value)} | {value['n']} |"

@@ -20,6 +20,7 @@ class Teachers(Settings):
 
     @model_validator(mode="after")
     def _somebody(self) -> Self:
+        # An empty course of distillation would only copy the student.
         if not self.of_domains:
             raise ValueError("expected a teacher of one domain at least, found none")
         return self
@@ -95,6 +96,7 @@ class DistillSettings(LearnerConfig):
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
+        # The whole vocabulary has no ratio to clip and no sampled entropy.
         if self.divergence == "full" and (self.num_iterations > 1 or self.grpo.beta or self.grpo.entropy_coef):
             raise ValueError(
                 "expected num_iterations 1, grpo.beta 0 and grpo.entropy_coef 0 with divergence full, found "
@@ -104,6 +106,7 @@ class DistillSettings(LearnerConfig):
 
     def of_domain(self, domain: DomainName) -> OfflineConfig:
         """The same run as one of offline RL, for what chooses rows."""
+        # Settings of the same name mean the same in both.
         common = set(OfflineSettings.model_fields) & set(type(self).model_fields) - set(LearnerConfig.model_fields)
         given = {name: getattr(self, name) for name in common if name != "num_generations"}
         return OfflineConfig(**given, domain=domain, min_traces=0)

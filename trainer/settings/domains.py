@@ -71,6 +71,7 @@ def platforms_of(domain: str, trained: Container[str] = USUAL) -> tuple[str, ...
     and those of domains that ride in it and have no specialist. Raises `ValueError` for an unknown domain."""
     if domain not in DOMAINS:
         raise ValueError(f"offline RL: expected a domain of {', '.join(DOMAINS)}, found {domain!r}")
+    # Platforms of domains without a specialist of their own.
     riding = [one for one in DOMAINS.values() if one.rides_in == domain and one.name not in trained]
     return tuple(name for one in (DOMAINS[domain], *riding) for name in one.platforms)
 

@@ -50,6 +50,7 @@ class Shape(Settings):
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
+        # Rotary frequencies come in pairs: half of the head's width.
         if sum(self.mrope_section) * 2 != self.head_dim:
             raise ValueError(
                 f"mrope_section: expected a sum of head_dim/2 = {self.head_dim // 2}, found {self.mrope_section}"

@@ -49,6 +49,7 @@ class PassBand(Settings):
 
     @model_validator(mode="after")
     def _order(self) -> Self:
+        # Equal is fine: exactly this share.
         if self.low > self.high:
             raise ValueError(f"expected low <= high, found {self.low} and {self.high}")
         return self
@@ -94,6 +95,7 @@ class OfflineSettings(RlConfig):
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
+        # Replayed episodes are whole; choosing or aligning single steps would break them.
         if self.semi_online and (self.align or self.difficulty or self.pass_band):
             raise ValueError(
                 "expected no align, difficulty or pass_band beside semi_online, which replays whole episodes, found "
@@ -109,6 +111,7 @@ class OfflineConfig(OfflineSettings):
 
     @model_validator(mode="after")
     def _domain(self) -> Self:
+        # Only navigation has histories to replay.
         if self.semi_online and DOMAINS[self.domain].objective != "navigation":
             raise ValueError(f"expected no semi_online of {self.domain}: it replays navigation, found it set")
         return self
@@ -119,6 +122,7 @@ class OfflineSection(OfflineSettings):
 
     def of_domain(self, domain: str) -> OfflineConfig:
         """The run of a domain's specialist, when its own settings are already among the shared ones."""
+        # Only what was set: defaults of the section must not count as set in the run.
         run = {name: value for name, value in self.given().items() if name in OfflineSettings.model_fields}
         return OfflineConfig(**{**run, "domain": domain})
 

@@ -111,6 +111,7 @@ class VllmConfig(Settings):
     @field_validator("endpoints", mode="before")
     @classmethod
     def _urls(cls, given: Any) -> Any:
+        # A text is a sequence of letters and would pass as a list of them.
         if isinstance(given, str) or not all(isinstance(one, str) for one in given):
             raise ValueError(f"expected a list of URLs, found {given!r:.80}")
         return given
@@ -253,6 +254,7 @@ class OnlineConfig(RlConfig):
     @property
     def adaptive(self) -> bool:
         """Whether the reference may follow the policy, validation tasks given."""
+        # Without a KL term there is no reference to move.
         return self.grpo.beta > 0 and self.eval_steps > 0 and self.reference.episodes >= self.reference.min_episodes
 
     @property
@@ -268,6 +270,7 @@ class OnlineConfig(RlConfig):
     def run_part(self) -> dict[str, object]:
         """See `Settings.run_part`; without `vllm`: servers, folders and time limits don't make it another run."""
         found = super().run_part()
+        # Where replies are made isn't what they are.
         del found["vllm"]
         return found
 
@@ -292,6 +295,7 @@ class OnlineSection(OnlineConfig):
         """The run of a specialist, when its own settings are already among the shared ones. `more`: settings to take
         where nothing is set."""
         run = {name: value for name, value in self.given().items() if name in OnlineConfig.model_fields}
+        # What was set wins over what the caller would take.
         return OnlineConfig(**{**more, **run})
 
 

@@ -39,6 +39,7 @@ def _presets() -> str:
     rows = [["setting", *PRESETS], ["---"] * (1 + len(PRESETS))]
     for name in names:
         values = [of_preset[preset].get(name) for preset in PRESETS]
+        # Only rows on which presets differ.
         if len(set(values)) > 1 and name != "preset":
             rows.append([f"`{name}`", *("" if value is None else f"`{value}`" for value in values)])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)

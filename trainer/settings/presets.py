@@ -22,6 +22,7 @@ NORMS = r"language_model.*norm"
 
 
 def nano() -> TrainerSettings:
+    # Norms alone, at a high rate: few replies can teach few numbers.
     """A model of 3 million parameters, from scratch or from nano-base, on two cores."""
     # so few replies say little about all of its weights: RL of them unlearned grounding (docs/decisions/rl.md)
     rl: dict[str, Any] = {"trainable": NORMS, "learning_rate": 4e-3}
@@ -131,5 +132,6 @@ PRESETS: dict[str, Callable[[], TrainerSettings]] = {
 
 
 def configured(preset: str = "") -> TrainerSettings:
+    # A preset that was entered from outside begins with nano's.
     """The settings that training from a checkpoint of a preset begins with; nano's of one that is none of these."""
     return PRESETS.get(preset, nano)()

@@ -17,6 +17,7 @@ def _checked(scales: dict[str, float]) -> dict[str, float]:
             re.compile(pattern)
         except re.error as error:
             raise ValueError(f"expected a regular expression, found {pattern!r} ({error})") from error
+        # A factor of nan would pass the bound and silently spoil all weights.
         if not (math.isfinite(scale) and scale >= 0):
             raise ValueError(f"expected a factor of 0 or more for {pattern!r}, found {scale}")
     return scales

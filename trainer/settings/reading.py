@@ -26,6 +26,7 @@ class Reading(Settings):
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
+        # Equal would never advance.
         if min(self.window) <= self.overlap:
             raise ValueError(
                 f"reading: expected windows larger than their overlap, found {self.window}, {self.overlap}"

@@ -75,6 +75,7 @@ class RewardConfig(Settings):
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
+        # The inner radius can't be the larger one.
         if self.delta2 > self.delta1:
             raise ValueError(f"expected delta2 <= delta1, found delta2 {self.delta2} and delta1 {self.delta1}")
         return self

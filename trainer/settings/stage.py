@@ -49,6 +49,7 @@ class TrainerStage:
     @property
     def beside(self) -> tuple[str, ...]:
         """The stages that it is compared with."""
+        # None and empty differ: compared with nothing, or with where it starts.
         if self.compared is not None:
             return self.compared
         return (self.start,) if self.start else ()

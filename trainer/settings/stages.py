@@ -125,6 +125,7 @@ DISTILLED = TrainerStage(
 
 def _of_your_own() -> Iterator[TrainerStage]:
     """Those that $VESPER_STAGES names. Raises `ValueError` for one that is none."""
+    # An empty entry is a comma too many, and no stage.
     for name in filter(None, os.environ.get(VARIABLE, "").split(",")):
         found: object = find_part("stage", name.strip(), {})
         if not isinstance(found, TrainerStage):
@@ -162,6 +163,7 @@ def of_section(section: str) -> tuple[str, ...]:
 
 def settings_of(stage: str) -> tuple[str, ...]:
     """Names of the settings of the first level that a stage depends on; of what makes no checkpoint, by its key."""
+    # Not a checkpoint: its settings follow its group.
     found = STAGES.get(stage)
     if found is None:
         return OTHERS.get(stage.partition("/")[0], ())
@@ -177,6 +179,7 @@ else:
 
 def merged_of(trained: Container[str]) -> tuple[Specialist, ...]:
     """The specialists that are merged where those of the domains `trained` are trained."""
+    # The last stage of each domain: online RL where it acts.
     return tuple(one.last for one in DOMAINS.values() if one.name in trained)
 
 

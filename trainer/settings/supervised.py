@@ -66,6 +66,7 @@ class MidtrainConfig(Settings):
         None,
         "Steps in which the rate rises. Not given: a tenth of `max_steps`, at most 20.",
         ge=0,
+        # A tenth, so that short runs don't spend half their steps rising.
         default_factory=lambda given: min(20, given["max_steps"] // 10),
     )
     final_lr_share: Number = setting(0.05, "What is left of the peak at the last step; a cosine leads to it.")
@@ -161,6 +162,7 @@ class MidtrainConfig(Settings):
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
+        # A rate that never reaches its peak.
         if self.warmup_steps > self.max_steps:
             raise ValueError(
                 f"expected warmup_steps <= max_steps, found warmup_steps {self.warmup_steps} and "
@@ -173,6 +175,7 @@ class MidtrainConfig(Settings):
             )
         if min(self.sigma) < 0:
             raise ValueError(f"expected sigma of 0 or more, found {self.sigma}")
+        # The two change the loss after and before the backward pass.
         if self.perplexity.power and self.router_aux_loss_coef:
             raise ValueError(
                 "expected router_aux_loss_coef 0 beside perplexity.power, whose weights are summed after the backward "

@@ -37,9 +37,12 @@ def _stood_for(route: object, trained: Sequence[str]) -> dict[str, dict[str, Any
     short = route == "successor"
     usual = DistillSettings().teachers.of_domains
     wanted = {
-        one.name: (one.offline if short else one.last) if one.name in trained else None for one in DOMAINS.values()
+        # The short way ends with offline RL.
+        one.name: (one.offline if short else one.last) if one.name in trained else None
+        for one in DOMAINS.values()
     }
     merge: dict[str, Any] = {"unified": DISTILLED.name} if short else {}
+    # Only where it differs from the defaults, which stay out of versions.
     if set(trained) != set(USUAL):
         merge["specialists"] = merged_of(trained)
     teachers = {domain: name for domain, name in wanted.items() if name != usual.get(domain)}
@@ -151,6 +154,7 @@ class TrainerSettings(Settings):
     @classmethod
     def _each_once(cls, given: tuple[DomainName, ...]) -> tuple[DomainName, ...]:
         """In the order of the table, whichever they are said in: it is the same training."""
+        # The table's order: merging is the same whichever way they are named.
         return tuple(name for name in DOMAINS if name in given)
 
     @model_validator(mode="after")
@@ -167,6 +171,7 @@ class TrainerSettings(Settings):
     def of_stage(self, stage: str) -> dict[str, object]:
         """The settings that a stage depends on, as plain JSON values: they enter the version of what it makes."""
         part = self.version_part()
+        # Settings of other specialists change nothing of this one.
         own = {*SPECIALISTS, *ONLINE}
         chosen = {name: part[name] for name in settings_of(stage) if name in part}
         for name in ("offline", "online"):
@@ -191,11 +196,14 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
     if unknown := sorted(set(given) - set(fields)):
         raise SettingsError(where, {(): f"unknown {unknown[0]!r:.60}; {nearest(unknown[0], fields)}"})
     base, said = preset.set_part(), given.get("domains")
+    # Anything else is an error that `parsed` reports below.
     trained = [one for one in DOMAINS if one in said] if isinstance(said, list | tuple) else []
+    # What a route stands for lies under what is given, so that it can be overridden.
     for name, value in _stood_for(given.get("route", preset.route), trained or preset.domains).items():
         base[name] = _over(base[name], value)
     merged = dict(base)
     for name, value in given.items():
+        # Plain values are replaced; only settings are laid over each other.
         if not isinstance(fields[name].default, Settings):
             merged[name] = value
             continue
@@ -205,6 +213,7 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
         for one in {"offline": SPECIALISTS, "online": ONLINE}.get(name, ()):
             if not isinstance(value.get(one, {}), Mapping):
                 raise SettingsError(where, {(name, one): f"expected settings by name, found {value[one]!r:.60}"})
+    # The whole tree first: what is wrong in it is reported with its own name.
     TrainerSettings.parsed(merged, where)
     for name, section, own in (("offline", OfflineSection, SPECIALISTS), ("online", OnlineSection, ONLINE)):
         for one in own:  # also those of other stages: what is wrong is reported before anything trains
@@ -222,6 +231,7 @@ def _of_one(preset: Mapping[str, Any], given: Mapping[str, Any], one: str, own: 
         ({word: value for word, value in layer.items() if word not in own}, layer.get(one, {}))
         for layer in (preset, given)
     )
+    # Preset's common, preset's own, given common, given own: each wins over the ones before.
     return _over(_over({**common, **mine}, given_common), given_mine)
 
 

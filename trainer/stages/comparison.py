@@ -77,6 +77,7 @@ def compare_sides(store: Store, first: str, second: str, stage: str = "") -> Com
     one, other = (manifest for manifest in found if manifest is not None)
     a, b = (manifest.read("records").to_pylist() for manifest in (one, other))
     figures = tuple(
+        # Second minus first: above 0 the experiment did better.
         Figure(name, measure, _over(a, name, measure), _over(b, name, measure), compare(b, a, measure, name))
         for name, measures in MEASURES.items()
         if any(record["objective"] == name for record in a)
@@ -102,9 +103,11 @@ def _over(records: Sequence[Mapping[str, Any]], name: str, measure: str) -> dict
 def _checkpoint(store: Store, evaluation: Manifest, stage: str) -> Manifest | None:
     """The very checkpoint that was evaluated; None if it was collected since."""
     for asset, version in evaluation.inputs.items():
+        # By the end of the key: an experiment keeps its checkpoint under its own name.
         if asset.endswith(f"checkpoints/{stage}"):
             try:
                 return store.version(asset, version)
+            # Collected since: figures stand without their curves.
             except StoreError:
                 return None
     return None
@@ -122,9 +125,11 @@ def _scalars(manifest: Manifest) -> dict[str, list[tuple[int, float]]]:
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     except ImportError:
         return {}
+    # Nothing recorded for TensorBoard: don't fetch a checkpoint to find that out.
     if not any(f"/{FOLDER}/" in entry.path for entry in manifest.side_files):
         return {}
     _ = manifest.root  # fetches them
+    # All points: the package samples ten thousand by default.
     events = EventAccumulator(str(manifest.directory / FOLDER), size_guidance={"scalars": 0})
     events.Reload()
     there = set(events.Tags()["scalars"])
@@ -158,6 +163,7 @@ def _differing(
 
 
 def _right(record: Mapping[str, Any]) -> bool:
+    # What counts as right in each domain.
     return bool(record["hit" if record["objective"] == "grounding" else "step"])
 
 
@@ -166,6 +172,7 @@ def _picture(row: Mapping[str, object]) -> str:
     if not images:
         return ""
     with Image.open(io.BytesIO(images[-1])) as image:
+        # Small pictures: the page is one file that opens anywhere.
         image.thumbnail(PICTURE_PX)
         buffer = io.BytesIO()
         image.convert("RGB").save(buffer, "JPEG", quality=80)
@@ -178,6 +185,7 @@ def build_comparison(store: Store) -> Manifest:
     found, waiting = [], []
     for name in names(store):
         try:
+            # One experiment that can't be compared yet must not keep the others off the page.
             found.append(compare_sides(store, MAINLINE, name))
         except StoreError as error:
             waiting.append(str(error))

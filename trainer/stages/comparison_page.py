@@ -42,13 +42,19 @@ def markdown(found: Sequence[Comparison]) -> str:
         lines.append(f"**{one.stage}: {one.sides[1]} beside {one.sides[0]}**, {one.differing} samples differ\n")
         lines.append(f"| | | {one.sides[0]} | {one.sides[1]} | difference | n |\n|---|---|---|---|---|---:|")
         for figure in one.figures:
-            cells = (figure.domain, figure.measure, *map(told, (figure.first, figure.second)), told(figure.difference))
+            cells = (
+                figure.domain,
+                figure.measure,
+                *map(interval_text, (figure.first, figure.second)),
+                interval_text(figure.difference),
+            )
             lines.append(f"| {' | '.join(markdown_text(cell) for cell in cells)} | {figure.difference['n']} |")
         lines.append("")
     return "\n".join(lines) + "\n"
 
 
-def told(value: Mapping[str, Any]) -> str:
+def interval_text(value: Mapping[str, Any]) -> str:
+    # Also in Markdown, so that the asset's page in the UI shows figures.
     """A mean with its 95 % interval, in points of a hundred."""
     if not value.get("n"):
         return "none"
@@ -65,9 +71,10 @@ def _section(one: Comparison) -> Iterator[str]:
     yield f"<table><tr><th><th><th>{first}<th>{second}<th>difference<th>n</tr>"
     for figure in one.figures:
         difference = figure.difference
+        # Coloured only where the interval lies wholly on one side of 0.
         mark = "up" if (difference.get("low") or 0) > 0 else "down" if (difference.get("high") or 0) < 0 else ""
-        cells = "".join(f"<td class=n>{told(value)}" for value in (figure.first, figure.second))
-        last = f'<td class="n {mark}">{told(difference)}<td class=n>{difference["n"]}'
+        cells = "".join(f"<td class=n>{interval_text(value)}" for value in (figure.first, figure.second))
+        last = f'<td class="n {mark}">{interval_text(difference)}<td class=n>{difference["n"]}'
         yield f"<tr><td>{figure.domain}<td>{figure.measure}{cells}{last}</tr>"
     yield "</table>"
     for tag, sides in one.curves.items():

@@ -38,6 +38,7 @@ class Context:
     def config(self) -> dict[str, object]:
         """What of the settings the stage depends on, as plain values: they enter its version and its lineage. Files
         count, and not where they lie."""
+        # The weights' digest in place of their path: the same files elsewhere are the same training.
         found = self.settings.of_stage(self.stage)
         if found.get("weights"):
             del found["weights"]
@@ -75,6 +76,7 @@ class Context:
         isn't here."""
         import torch
 
+        # Ranks move their own shares; only RL's policy lies whole on each device.
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             from trainer.runtime.parallel import ranks
 

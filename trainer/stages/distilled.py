@@ -24,6 +24,7 @@ def distilled(context: Context, folder: Path) -> StageResult:
     rows = {}
     taught = settings.teachers.of_domains
     for domain in taught:
+        # Rows as for offline RL of the domain: the same questions, another teacher.
         stored = rl_rows(context, settings.of_domain(domain), taught)
         rows[domain] = DomainRows(stored.train, stored.held_out, stored.validation)
     with Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch:
@@ -45,6 +46,7 @@ def distilled(context: Context, folder: Path) -> StageResult:
         **{word: found[word] for word in ("updates", "peak_update", "weight_delta", "weight_delta_norm")},
         "success_gain": gain["mean"],
         "success_gain_low": gain["low"],
+        # The interval too: a gain is worth nothing without it.
         "success_gain_high": gain["high"],
     }
     for domain, one in found["domains"].items():
@@ -62,6 +64,7 @@ def unified(context: Context, folder: Path) -> StageResult:
     if context.settings.merge.unified != DISTILLED.name:
         return ties_merge(context, folder)
     source, target = context.folder(DISTILLED.name), folder / MODEL
+    # Everything but the lineage, which says whose checkpoint it was.
     shutil.copytree(source, target, ignore=shutil.ignore_patterns(LINEAGE))
     write_lineage(target, {**read_lineage(source), "stage": context.stage, "parents": context.parents})
     model = load_checkpoint(target).model

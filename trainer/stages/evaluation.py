@@ -28,9 +28,11 @@ def evaluation(context: Context, folder: Path) -> StageResult:
     """Evaluate `checkpoints/<name>` on the held-out samples that every checkpoint gets."""
     config = context.settings.evaluate
     heldout = context.inputs[HELDOUT]
+    # Chosen before pictures are decoded, which cost most.
     rows = with_pictures(heldout, choose(light_rows(heldout, ("test",)), config))
     if not rows:
         raise ValueError(f"{HELDOUT} {heldout.version}: no grounding or navigation sample that can be checked")
+    # From the training rows: what a guess without a screen would say.
     blind = BlindTable(light_rows(context.inputs[CORPUS], ("train",)))
     sources = sorted({str(row["source"]) for row in rows})
     elements = screen_elements(context.store, sources, {picture_key(row) for row in rows})
@@ -42,6 +44,7 @@ def evaluation(context: Context, folder: Path) -> StageResult:
     records = report.pop("records")
     (folder / REPORT).write_text(canonical_json(report) + "\n", encoding="utf-8")
     pq.write_table(_table(records), folder / RECORDS, compression="zstd")
+    # Unreadable ones are counted, not hidden: they are failures of pictures, not of the model.
     counts: dict[str, Any] = {"samples": len(records), "unreadable": report["unreadable"]}
     for name, found in report["summary"].items():
         main = "hit" if name == "grounding" else "step"
@@ -61,6 +64,7 @@ def evaluation(context: Context, folder: Path) -> StageResult:
 
 
 def _controlled(summary: dict[str, Any]) -> bool:
+    # Without grounding questions there is nothing to control.
     if "grounding" not in summary or summary["grounding"]["present"]["n"] == 0:
         return True
     return all(summary["grounding"]["controls"][name]["n"] > 0 for name in ("blind", "random_element", "swapped"))
@@ -72,5 +76,6 @@ def _table(records: list[dict[str, object]]) -> pa.Table:
     names = sorted({name for record in records for name in record})
     if unknown := set(names) - set(Records.schema.names):
         raise ValueError(f"records: unknown column {sorted(unknown)}; known are {Records.schema.names}")
+    # Types of the declared schema, so that versions of different code concatenate.
     types = {name: Records.schema.field(name).type for name in names}
     return pa.table({name: pa.array([record.get(name) for record in records], types[name]) for name in names})

@@ -42,6 +42,7 @@ class Experiment:
             raise ValueError(f"experiment: expected a name of a-z, 0-9 and _, found {self.name[:60]!r}")
         if unknown := [stage for stage in self.stages if stage not in CHECKPOINTS] or not self.stages:
             raise ValueError(f"experiment {self.name}: expected stages of {', '.join(CHECKPOINTS)}, found {unknown}")
+        # Raises for settings that the trainer doesn't have, before anything is stored.
         over(configured(str(self.settings.get("preset", ""))), self.settings, where=f"experiment {self.name}")
 
     @property
@@ -60,6 +61,7 @@ class Experiment:
 
 def define(store: Store, experiment: Experiment) -> Manifest:
     """Keep an experiment's definition; the same one again changes nothing."""
+    # Stages, settings and reasons: another reason is another definition, and changes no training.
     plain = {**asdict(experiment), "stages": list(experiment.stages)}
     spec = PartSpec("definition", digest(plain))
     with store.build(experiment.asset("definition"), code_version="1", parts=[spec]) as build:
@@ -69,6 +71,7 @@ def define(store: Store, experiment: Experiment) -> Manifest:
 
 def read(store: Store, name: str) -> Experiment:
     """An experiment by its name. Raises `StoreError` if there is none."""
+    # Checked first: the name becomes part of a path.
     Experiment(name, CHECKPOINTS[:1])  # a name that is none is no part of a key
     plain = json.loads(store.require(f"{GROUP}/{name}/definition").file(DEFINITION).read_text(encoding="utf-8"))
     return Experiment(plain["name"], tuple(plain["stages"]), plain["settings"], plain["why"])

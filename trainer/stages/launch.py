@@ -40,15 +40,18 @@ class _Trained(Exception):
 
 def lead(group: Ranks, on_event: OnEvent | None) -> OnEvent:
     """The first rank's `on_event`: also calls the others to a stage, and off if it was made before."""
+    # Nothing is being trained before the first stage.
     trained = True
 
     def event(found: dict[str, Any]) -> None:
         nonlocal trained
+        # Only stages that all ranks train call the others.
         if found["kind"] == "stage" and found["stage"] in STAGES and STAGES[found["stage"]].shared:
             group.broadcast(("stage", found["stage"]))
             trained = False
         elif found["kind"] == "trained":
             trained = True
+        # Made before: the others wait for training that won't come.
         elif found["kind"] == "committed" and not trained:
             group.broadcast(("stop", None))
             trained = True
@@ -71,6 +74,7 @@ def on_ranks(
     `launched`. `failed` gets what ends another rank, before the first one loses it, which would be its reason."""
     with launched(device) as group:
         if not group.first:
+            # What went wrong here is told before the first rank sees only a lost connection.
             try:
                 follow(group, home, config)
             except Exception as error:
@@ -88,9 +92,11 @@ def follow(group: Ranks, home: str | Path, config: Mapping[str, object]) -> None
         order, stage = group.broadcast(None)
         if order == "end":
             return
+        # A folder of its own: the store's is the first rank's to write.
         with tempfile.TemporaryDirectory(prefix="vesper-rank-") as scratch:
             try:
                 _train_along(stage, home, config, Path(scratch))
+            # Training is over, or there was none: wait for the next stage.
             except (_Trained, NotTrained):
                 continue
 
@@ -103,6 +109,7 @@ def _train_along(stage: str, home: str | Path, config: Mapping[str, object], scr
     store = Store(home)
     inputs, settings = opened(store, stage, config)
     context = Context(store, stage, settings, inputs, event, scratch, False)
+    # Built without weights: the first rank sends them.
     with hollow_models():
         if context.entry.section:
             return _learn_along(context)

@@ -15,12 +15,15 @@ FEW = 20
 
 def line_chart(title: str, series: Mapping[str, Sequence[tuple[float, float]]], x_name: str = "step") -> str:
     """One `<svg>` of curves by their names, (x, value) each; "" where no value is a number. Text is escaped."""
+    # Not a number: a loss that overflowed has no place on the axes.
     curves = {name: [point for point in points if math.isfinite(point[1])] for name, points in series.items()}
     everything = [point for points in curves.values() for point in points]
     if not everything:
         return ""
     low, high = min(value for _, value in everything), max(value for _, value in everything)
+    # At least 1, or a run of one step would divide by 0.
     last = max(1.0, *(x for x, _ in everything))
+    # A flat curve has a span of 0.
     span = (high - low) or 1.0
     parts = [f'<text x="{MARGIN}" y="14" font-weight="600">{html.escape(title)}</text>']
     for number, (name, points) in enumerate(curves.items()):

@@ -40,6 +40,7 @@ PICTURE = "rollout.png"
 def online_config(context: Context) -> OnlineConfig:
     """Settings of the run. Strata edges that aren't given are those of the checkpoint's own preset, whatever preset the
     configuration names."""
+    # The checkpoint decides: strata of another size would be wrong ones.
     edges = edges_for(read_preset(context.start))
     return context.settings.online.of_run(edges=edges)
 
@@ -57,6 +58,7 @@ def online(context: Context, folder: Path) -> StageResult:
     worlds, options = worlds_of(context.domain, settings.worlds), settings.world_options
     platforms = platforms_of(context.domain, context.settings.domains)
     rows = context.inputs[TASKS].read("tasks", Tasks.schema).to_pylist()
+    # Counted by reason: why a pool trains nothing has to be seen.
     usable, left_out = runnable_tasks(rows, platforms, worlds, judged=bool(config.success_judge))
     train, validation = split_tasks(usable, settings.validation_share, config.seed)
     if not train:
@@ -95,6 +97,7 @@ def online(context: Context, folder: Path) -> StageResult:
         (folder / PICTURE).write_bytes(result.picture)
     found = result.metrics
     gain = found["validation_gain"]
+    # None where nothing was validated.
     looks = [look["success"] for look in found["validation"]] or [None]
     counts = {
         "tasks": len(train),
@@ -122,6 +125,7 @@ def online(context: Context, folder: Path) -> StageResult:
         "success_gain_high": gain["high"],
         "reference_steps": len(found["reference_steps"]),
     }
+    # Of all that were begun, lost ones included.
     lost = found["lost_rollouts"] / max(1, found["rollouts"] + found["lost_rollouts"])
     return StageResult(
         folder,
@@ -148,16 +152,19 @@ def runnable_tasks(
             left_out["other platform"] += 1
         elif contract.initial_state.get("world") not in worlds:
             left_out["no such world here"] += 1
+        # A rule that is known, or a judge where there is no rule at all.
         elif contract.evaluator.get("rule") not in RULES and (has_rule(contract.evaluator) or not judged):
             left_out["no rule decides it"] += 1
         else:
             usable.append(contract)
+    # By id: the order of a pool's files must not change the run.
     return sorted(usable, key=lambda contract: contract.task_id), left_out
 
 
 def split_tasks(tasks: Sequence[TaskSpec], share: float, seed: int) -> tuple[list[TaskSpec], list[TaskSpec]]:
     """(training, validation): a share of the tasks by hash, at least one of each as far as they go."""
     order = sorted(tasks, key=lambda task: digest(["online-validation", seed, task.task_id]))
+    # At least one on either side, as far as there are two.
     count = min(max(1, round(share * len(order))), len(order) - 1) if share > 0 and len(order) > 1 else 0
     return order[count:], order[:count]
 
@@ -179,6 +186,7 @@ def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[TaskSpec], pl
 def _require_desktop(stage: str, tasks: Sequence[TaskSpec], places: DevicePlaces) -> None:
     """Raises `ValueError` for tasks on the desktop of a machine that lacks its packages, or those of their programs."""
     programs = [called(str(task.initial_state.get("program"))) for task in tasks if task.world == "desktop"]
+    # Leased desktops have their packages where they stand.
     if not programs or places.devices != (LOCAL,):
         return
     if lacking := find_base_missing() + missing_packages(program for program in programs if program is not None):

@@ -44,6 +44,7 @@ def build_episodes(
     """Make `episodes/unified` of the current agent, unless equal inputs made it before. `config`: the trainer's whole
     configuration. Raises `StoreError` without an agent, `ValueError` for a setting, `InfrastructureFailure` where the
     browser fails again and again."""
+    # Only its settings and the agent decide what is played.
     asked = stage_settings(ASSET, config or {})
     agent = store.require(AGENT)
     settings = asked.of_stage(ASSET)
@@ -58,6 +59,7 @@ def build_episodes(
                 tasks,
                 opener(tasks[0], "nano" if read_preset(folder).name == "nano" else "full"),
                 checkpoint_policies(folder, device=asked.device),
+                # Stops as soon as one of each kind was seen.
                 lambda found: {one.verdict for one in found} >= set(SHOWN),
                 limits=LIMITS,
                 on_episode=lambda one: _report(one, on_event),

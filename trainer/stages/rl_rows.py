@@ -35,17 +35,20 @@ def rl_rows(context: Context, config: OfflineConfig, trained: Container[str]) ->
         asset: str, rows: Sequence[Mapping[str, object]], limit: int, clusters: int | None = None
     ) -> list[dict[str, Any]]:
         # whole episodes and screens come together, so traces stay whole; the trainer chooses among them
+        # Chosen before their pictures are decoded.
         return with_pictures(context.inputs[asset], by_cluster(rows, limit, config.seed, clusters))
 
     shards = light_rows(context.inputs[CORPUS], ("train",))
     aside = set_aside(shards, context.settings.validation_share)
     kept_out = {row["sample_id"] for row in aside}
     train_rows = [row for row in rows_of(shards, config.domain, trained) if row["sample_id"] not in kept_out]
+    # Twice what a run can ask: some rows prove unusable.
     prompts = 2 * config.updates * config.prompts
     replayed = prompts if config.semi_online else None  # then a prompt is a whole episode
     needed = config.train_limit if replayed else min(config.train_limit, prompts)
     validation = rows_of(aside, config.domain, trained)
     if len(validation) < MIN_VALIDATION:  # the trainer then sets a tenth of what it gets aside
+        # A tenth of this is set aside, so ten times as much is needed.
         needed = min(config.train_limit, needed + 10 * config.validation_limit)
         validation = []
     # twice what it validates on, as some may prove unusable: whole episodes first, whose traces decide the peak
@@ -69,7 +72,9 @@ def by_cluster(
         groups.setdefault(cluster_of(row), []).append(row)
     chosen: list[Mapping[str, Any]] = []
     taken = 0
+    # By a hash and not in order: a source that comes first must not fill the limit.
     for name in sorted(groups, key=lambda name: digest([seed, name])):
+        # Whole groups only, so that no episode is cut; smaller ones may still fit after a large one.
         if len(chosen) + len(groups[name]) <= limit and taken != clusters:
             chosen += groups[name]
             taken += 1

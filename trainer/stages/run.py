@@ -67,20 +67,24 @@ def run_stage(
         )
     inputs, settings = opened(store, stage, config or {}, experiment)
     weights = ""
+    # By the files' digest, computed once here.
     if stage == BASE.name and settings.weights:  # the same folder may hold others tomorrow
         settings = settings.changed(weights=weights_folder(settings.weights))
         weights = _digest_of(Path(settings.weights))
     emit = on_event or (lambda event: None)
     if CORPUS in inputs:
+        # A corpus that contamination wasn't looked for in must not be trained on.
         require_scan(store, inputs[CORPUS])
     if stage.startswith("evaluations/"):
         inputs |= {m.asset: m for m in _unified(store)}
     versions = {manifest.asset: manifest.version for _, manifest in sorted(inputs.items())}
     context = Context(store, stage, settings, inputs, emit, store.home, progress, judge or {}, weights)
+    # Where weights lie isn't what is made.
     named = {key: value for key, value in context.config.items() if key != "weights"}
     data = {name: manifest.data_version for name, manifest in sorted(inputs.items())}  # made anew alike: as it was
     spec = PartSpec("evaluation" if "/" in stage else "checkpoint", digest([asset, CODE_VERSION, named, data]))
     with store.build(asset, code_version=CODE_VERSION, config=named, inputs=versions, parts=[spec]) as build:
+        # By the version: another version never goes on from this one's state.
         work = store.home / "cache" / "training" / f"{asset.replace('/', '-')}-{build.version}"
         context = replace(context, state_dir=work / "state")
         emit({"kind": "stage", "stage": stage, "asset": asset, "version": build.version})
@@ -93,6 +97,7 @@ def run_stage(
         result = build.run_part(spec, made)
         checks = [Check(**check) for check in result.counts["checks"]]
         manifest = build.commit(counts=result.counts["counts"], checks=checks)
+    # Only after the commit: a crash before it can go on from there.
     shutil.rmtree(work, ignore_errors=True)  # state of a finished run
     emit(
         {
@@ -116,9 +121,11 @@ def opened(
     a `preset` that isn't the checkpoint's: settings of one size ruin another.
     """
     asked = stage_settings(stage, config)
+    # An experiment reads what it makes itself, else the mainline's.
     inputs = {
         name: store.require(name if experiment is None else experiment.reads(name)) for name in inputs_of(stage, asked)
     }
+    # The checkpoint that the stage starts from is always the first of its inputs.
     given, start = config.get("preset"), next((name for name in inputs if name.startswith("checkpoints/")), None)
     if start is None:
         return inputs, asked
@@ -146,10 +153,12 @@ def _unified(store: Store) -> list[Manifest]:
 
 def _write(out: PartWriter, context: Context, folder: Path) -> dict[str, Any]:
     """Run a stage's function and put its files into the asset."""
+    # Left by a run that was killed while writing; what it trained is in the state.
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     began = time.perf_counter()
     made = stage_function(context.stage)(context, folder)
+    # In one order, so that the manifest lists files alike.
     for path in sorted(p for p in made.folder.rglob("*") if p.is_file()):
         name = path.relative_to(made.folder).as_posix()
         table = "records" if name.endswith(".records.parquet") else None

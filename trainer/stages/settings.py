@@ -44,6 +44,7 @@ def preset_from(settings: TrainerSettings) -> Preset:
     changes |= {"action_space": settings.action_space}
     if found.shape is None:
         if settings.shape.model_fields_set:
+            # Sizes of published weights are the weights' own.
             raise ValueError(f"preset {found.name}: shape can't be changed, its weights are published")
         if pixels is not None:
             changes |= {"min_pixels": pixels[0], "max_pixels": pixels[1]}

@@ -51,6 +51,7 @@ def inputs_of(name: str) -> tuple[str, ...]:
     """Asset keys that a suite's asset reads: the agent, and where its questions come from. Raises `ValueError` for a
     suite that isn't made as an asset."""
     known = suite(name)
+    # Other kinds need files or devices that an asset can't ask for.
     if known.kind not in USED:
         raise ValueError(
             f"suite {name}: expected one of {', '.join(USED)} to make as an asset, found {known.kind}; "
@@ -66,11 +67,13 @@ def suite_settings(name: str, config: Mapping[str, object]) -> dict[str, Any]:
     Raises `ValueError` naming a setting that is unknown, or whose value can't be.
     """
     asked = stage_settings(asset_of(name), config)
+    # Names of suites stand beside the common settings.
     by_suite = asked.suites.__pydantic_extra__
     if unknown := sorted(set(by_suite) - set(SUITES)):
         raise SettingsError("trainer", {("suites",): f"unknown {unknown[0]!r:.60}; {nearest(unknown[0], SUITES)}"})
     own = by_suite[name].given() if name in by_suite else {}
     chosen = {**asked.suites.plain(), **own}
+    # Settings that this kind doesn't use stay out, so that they don't make it anew.
     return {**{word: chosen[word] for word in USED[suite(name).kind]}, "device": asked.device}
 
 
@@ -92,6 +95,7 @@ def build_suite(
     known, asset, keys = suite(name), asset_of(name), inputs_of(name)
     settings = suite_settings(name, config or {})
     inputs = {key: store.require(key) for key in keys}
+    # The blind table is made of training rows; worlds have none.
     if known.kind != "worlds" and (shards := store.current(CORPUS)) is not None:
         inputs[CORPUS] = shards  # of the blind table
     versions = {key: manifest.version for key, manifest in sorted(inputs.items())}
@@ -135,6 +139,7 @@ def _require_devices(asset: str, report: Mapping[str, Any], state: Path) -> None
     records = report["records"]
     why = [one["why"] for one in records if str(one.get("why", "")).startswith("infrastructure")]
     if len(why) > MOST_LOST * len(records):
+        # Tried again next time: journals would keep the lost episodes as they are.
         shutil.rmtree(state, ignore_errors=True)
         raise RuntimeError(
             f"{asset}: expected at most {MOST_LOST:.0%} of {len(records)} episodes lost to devices, "
@@ -156,6 +161,7 @@ def counts_of(report: Mapping[str, Any]) -> dict[str, object]:
         "low": headline["low"],
         "high": headline["high"],
         "control": headline["control_mean"],
+        # Other figures of the suite under their own names.
         **{one["measure"]: one["mean"] for one in beside},
     }
     if kind == "worlds":

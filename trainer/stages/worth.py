@@ -89,6 +89,7 @@ def build_worth(
         "derivers": list(deployed.derivers),
     }
     made_of = {**{f"gold/{name}": one for name, one in read.golds.items()}, HELDOUT: read.heldout, **read.others}
+    # By data versions, so that rebuilding the same rows measures nothing again.
     data = {name: manifest.data_version for name, manifest in sorted(made_of.items())}
     beside = {name: manifest.data_version for name, manifest in sorted(read.company.items())}
     spec = PartSpec("worth", digest([asset, CODE_VERSION, plain, data, beside]))
@@ -112,11 +113,13 @@ def _versions(store: Store, asset: str, deployed: Deployed, settings: WorthSetti
     current = {name: store.current(f"gold/{name}") for name in deployed.sources}
     golds = {name: manifest for name, manifest in current.items() if manifest is not None}
     if not golds:
+        # Probes compare gold; without any there is nothing to leave out.
         raise StoreError(f"{asset}: expected sources with gold, found none; run refresh_sources first")
     wanted = [CONTAMINATION, SAFETY, PEOPLE]
     if asset != SOURCES:
         wanted.append(DUPLICATES)
     if asset == RULES:
+        # Rules drop items of these tables, so their versions count.
         wanted += [f"{stage}/{name}" for name in golds for stage in ("unified", "verdicts")]
         wanted.append(studies.NANO_JUDGE)
     others = {name: manifest for name in wanted if (manifest := store.current(name)) is not None}
@@ -137,6 +140,7 @@ def _kept(store: Store, golds: Mapping[str, Manifest]) -> tuple[dict[str, Manife
         company = {name: store.version(f"gold/{name}", version) for name, version in named.items()}
         heldout = store.version(HELDOUT, last.inputs[HELDOUT])
         for manifest in (*company.values(), heldout):
+            # Touching it fetches the files, or says that they are gone.
             _ = manifest.root  # whose files may have been collected
     except (StoreError, OSError):
         return None
@@ -145,6 +149,7 @@ def _kept(store: Store, golds: Mapping[str, Manifest]) -> tuple[dict[str, Manife
         for name in {*golds, *company}
         if name not in golds or name not in company or golds[name].data_version != company[name].data_version
     ]
+    # More moved: the old company no longer stands for the corpus.
     return (company, heldout) if len(moved) <= MOVED * len(golds) else None
 
 
