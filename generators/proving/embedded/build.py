@@ -52,6 +52,7 @@ def _read_receipt(raw_dir: Path) -> dict[str, Any] | None:
 
 def _names(raw_dir: Path) -> set[str]:
     """Files of the folder, but for what a process left that was killed while it put one (`whole_files`)."""
+    # What was left half-written isn't part of the data.
     found = (p for p in raw_dir.rglob("*") if p.is_file() and not p.name.startswith(PREFIX))
     return {p.relative_to(raw_dir).as_posix() for p in found}
 
@@ -59,10 +60,12 @@ def _names(raw_dir: Path) -> set[str]:
 def _is_there(raw_dir: Path, wanted: str) -> dict[str, Any] | None:
     """The receipt, if it was written for this config and every file still has its bytes."""
     receipt = _read_receipt(raw_dir)
+    # Another size or seed is another source.
     if receipt is None or receipt.get("config") != wanted:
         return None
     if _names(raw_dir) != set(receipt["files"]) or not _truth(raw_dir).is_file():
         return None
+    # By content: a file that was touched and not changed is still ours.
     return receipt if all(file_sha256(raw_dir / name) == sha for name, sha in receipt["files"].items()) else None
 
 
@@ -111,12 +114,14 @@ def _refuse_files_of_others(source: str, raw_dir: Path) -> None:
 
 def _build(raw_dir: Path, config: RawConfig, wanted: str) -> dict[str, Any]:
     _refuse_files_of_others(config.source, raw_dir)
+    # By process id: two builds of one source don't meet.
     beside = raw_dir.parent / "_partial" / f"{raw_dir.name}-{os.getpid()}"
     new, old = beside / "new", beside / "old"
     shutil.rmtree(beside, ignore_errors=True)
     new.mkdir(parents=True)
     try:
         made = make(new, config)
+        # Of the new folder, before it is moved: nobody else can have written there.
         files = {p.relative_to(new).as_posix(): file_sha256(p) for p in sorted(new.rglob("*")) if p.is_file()}
         receipt = {
             "config": wanted,
@@ -128,6 +133,8 @@ def _build(raw_dir: Path, config: RawConfig, wanted: str) -> dict[str, Any]:
         if raw_dir.exists():
             raw_dir.replace(old)
         defects.write_truth(_truth(raw_dir), made.truths)
+        # After the old folder went and before the new one comes, so that
+        # it never names files that aren't there.
         put_text(_receipt(raw_dir), json.dumps(receipt, indent=1, sort_keys=True))
         new.replace(raw_dir)
     finally:

@@ -114,6 +114,7 @@ def shift_point(point: Point, box: Sequence[float], size: tuple[int, int], rng: 
         (round(right + far * width), point[1]),
         (round(left - far * width), point[1]),
     ]
+    # A point off the screen would be unreadable, which is another defect.
     options = [p for p in options if 0 <= p[0] < size[0] and 0 <= p[1] < size[1]]
     return rng.choice(options) if options else None
 
@@ -127,6 +128,7 @@ def _shifted(step: RecordedStep, episode: RecordedEpisode, rng: Random) -> Recor
     if point is None:
         return None
     dx, dy = point[0] - act.point[0], point[1] - act.point[1]
+    # The box goes along: a source that states boxes states the wrong one, too.
     moved = (act.box[0] + dx, act.box[1] + dy, act.box[2] + dx, act.box[3] + dy)
     return replace(step, act=replace(act, point=point, box=moved))
 
@@ -140,6 +142,7 @@ def other_targets(step: RecordedStep) -> list[PageElement]:
     found = []
     for e in step.elements:
         around = e.box[0] <= x <= e.box[2] and e.box[1] <= y <= e.box[3]
+        # Another name, or a judge couldn't tell that it is the wrong one.
         if e.clickable and not e.system and e.key and e.key != act.key and not around and e.name != act.name:
             found.append(e)
     return found
@@ -172,6 +175,7 @@ def _wrong_text(step: RecordedStep, episode: RecordedEpisode, rng: Random) -> Re
     if act.kind not in ("type", "select") or not act.text:
         return None
     slots = [v for values in episode.task.others.values() for v in values]
+    # Not contained in the right text: a part of it might still be right.
     options = [w for w in dict.fromkeys((*slots, *WRONG_WORDS)) if w.lower() not in act.text.lower()]
     return replace(step, act=replace(act, text=rng.choice(options)))
 
@@ -182,6 +186,7 @@ def _apply(kind: str, marked: Marked, i: int, rng: Random) -> bool:
     step = steps[i]
     new: RecordedStep | None = None
     if kind == "off_by_one_screenshot":
+        # Equal pictures would make the defect invisible, to judges as well.
         if i + 1 < len(steps) and steps[i + 1].png != step.png:
             after = steps[i + 1]
             if step.web is None or after.web is None:
@@ -217,6 +222,7 @@ def _repeat(marked: Marked, i: int) -> bool:
         return False  # a web action names a node, and there is none on the page that follows
     extra = replace(after, act=steps[i].act, instruction=steps[i].instruction)
     steps.insert(i + 1, extra)
+    # Marks behind the inserted step move with their steps.
     marked.marks = {(at + 1 if at > i else at): mark for at, mark in marked.marks.items()}
     marked.marks[i + 1] = (
         "repeated_click",
@@ -230,12 +236,14 @@ def _unreadable(kind: str, marked: Marked, i: int) -> bool:
     steps = list(marked.episode.steps)
     step, act = steps[i], steps[i].act
     if kind == "off_screen" and act.point is not None and act.kind == "tap":
+        # Far outside: rounding doesn't explain 1.4 times the width.
         new = replace(step, act=replace(act, point=(round(marked.episode.width * 1.4), act.point[1])))
     elif kind == "unknown_action" and act.kind in ("tap", "back", "wait", "enter"):
         new = replace(step, act=replace(act, kind="unknown"))
     elif kind == "empty_text" and act.kind == "type":
         new = replace(step, act=replace(act, text=""))
     elif kind == "corrupt_picture":
+        # A third of the bytes: the header is there, the picture isn't.
         new = replace(step, png=step.png[: len(step.png) // 3])
     else:
         return False
@@ -258,6 +266,7 @@ def _whole(kind: str, marked: Marked, rng: Random) -> bool:
     body = len(episode.steps) - 1
     if body < 2:
         return False
+    # One or two steps short: nearly done is what such records look like.
     keep = rng.randint(max(1, body - 2), body - 1)
     last = replace(episode.steps[keep], act=DONE, instruction=episode.steps[-1].instruction)
     marked.episode = replace(episode, steps=(*episode.steps[:keep], last))
@@ -293,6 +302,7 @@ def plant(
 
 
 def _plant_whole(marked: list[Marked], rates: DefectRates, rng: Random) -> None:
+    # Records in random order, the rarer kind first where both apply.
     order = rng.sample(marked, len(marked))
     for kind, rate in (("near_miss_instruction", rates.near_miss), ("premature_finish", rates.premature)):
         wanted = round(rate * len(marked))
@@ -305,11 +315,13 @@ def _plant_items(marked: list[Marked], rates: DefectRates, rng: Random, kinds: S
     """Fill up to the target share of low-fidelity items, rarer kinds first where they apply."""
     total = sum(len(m.episode.steps) - tail for m in marked)
     low = sum(len(m.episode.steps) - tail for m in marked if m.whole)
+    # Items of spoiled records count towards the share already.
     wanted = round(rates.low * total) - low
     places = [(m, i) for m in marked if not m.whole for i in range(len(m.episode.steps) - 1)]
     rng.shuffle(places)
     # a later insertion moves the steps behind it, so an episode's places are worked on from its end
     places.sort(key=lambda place: -place[1])
+    # Twice as many as needed: many kinds don't apply to a given step.
     chosen = places if wanted >= len(places) else rng.sample(places, min(len(places), max(0, wanted) * 2))
     chosen.sort(key=lambda place: -place[1])
     rng_kinds = list(kinds)
@@ -343,8 +355,10 @@ def _plant_unreadable(marked: list[Marked], rates: DefectRates, rng: Random, tai
     for m, i in places:
         if wanted <= 0:
             return
+        # Not beside another defect: its truth would become ambiguous.
         if any(at in m.marks for at in (i, i + 1)):
             continue
+        # Kinds in turn, so that each occurs.
         if _unreadable(UNREADABLE[turn % len(UNREADABLE)], m, i):
             wanted -= 1
             turn += 1
@@ -354,6 +368,7 @@ def _copies(
     marked: list[Marked], rates: DefectRates, rng: Random, uid_of: Callable[[int], str]
 ) -> list[tuple[RecordedEpisode, PlantedDefect]]:
     """Exact copies under the same id, and the same recordings under a new id with the goal in other words."""
+    # Copies of sound training records only: a damaged copy would be two defects.
     sound = [m for m in marked if not m.whole and not m.marks and m.episode.split == "train"]
     exact = rng.sample(sound, min(len(sound), round(rates.duplicate * len(marked))))
     rest = [m for m in sound if m not in exact]

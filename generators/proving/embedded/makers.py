@@ -91,8 +91,10 @@ def _episodes(
     """Record, name, split and damage the episodes of a navigation source."""
     count, tally = COUNTS[config.size][source], OracleTally()
     chosen: list[RecordedEpisode] = []
+    # Ten thousand apart: two seeds' recordings never meet.
     seed = first_seed + config.seed * 10_000
     with open_pages(platform) as world:
+        # Recordings that a source can't write are skipped, so seeds and not indices are counted.
         while len(chosen) < count:
             for episode in record(world, RecordingPlan(platform, families, 1, seed, by_name=by_name), tally):
                 seed = episode.seed + 1
@@ -189,6 +191,7 @@ def _omniact(root: Path, config: RawConfig) -> WrittenSource:
     from generators.proving.embedded.native import omniact
 
     count = COUNTS[config.size]["omniact"]
+    # Three rows a screen, and two screens to spare for those without a usable element.
     screens = omniact.render_all(-(-count // 3) + 2)
     rows, truths = omniact.plant(omniact.rows(screens, count, Random(config.seed)), config.rates, config.seed)
     omniact.write(root, rows)

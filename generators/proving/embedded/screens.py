@@ -30,6 +30,7 @@ def render(world: OwnPages, number: int, split: str, picture: bool) -> StillScre
     """Screen `number`: an app of its own seed, after up to two random taps and perhaps a scroll."""
     rng = Random(f"still/{number}")
     app = APPS[number % len(APPS)]
+    # Launchers are rare in Rico, too.
     home = rng.random() < 0.04
     world.start(app, SCREEN_SEED + number, home=home, cart=rng.random() < 0.5)
     if not home:
@@ -39,6 +40,7 @@ def render(world: OwnPages, number: int, split: str, picture: bool) -> StillScre
                 break
             x, y = rng.choice(options).centre
             world.page.mouse.click(int(x), int(y))
+            # Some screens are caught while they load.
             if rng.random() < 0.9:
                 world.page.evaluate("vesperTick()")
         if rng.random() < 0.35:
@@ -51,6 +53,7 @@ def render(world: OwnPages, number: int, split: str, picture: bool) -> StillScre
 _rendered: dict[int, list[StillScreen]] = {}  # four sources annotate the same screens: one process renders them once
 
 
+# Four sources share the screens; the pictures are rendered only if one needs them.
 def render_all(count: int, *, pictures: bool) -> list[StillScreen]:
     """`count` screens, numbers 10000 on, the last 15 % test, the 10 % before them validation.
 
@@ -77,6 +80,7 @@ def nameable(screen: StillScreen) -> list[tuple[int, PageElement]]:
         if e.clickable:
             names[e.name.lower()] = names.get(e.name.lower(), 0) + 1
     return [
+        # In the status bar, which is always first.
         (i, e)
         for i, e in enumerate(screen.elements)
         if e.clickable and not e.system and e.name and names[e.name.lower()] == 1
@@ -193,6 +197,7 @@ def questions(screen: StillScreen, rng: Random) -> list[ScreenQuestion]:
     for i, e in enumerate(screen.elements[:2]):
         if ":" in e.text and e.tag == "span":
             ask("What time is it on the phone?", "Which time does the status bar show?", e.text, f"It is {e.text}.", i)
+    # Something that none of our pages shows.
     absent = rng.choice(("exchange rate", "flight number", "weather forecast", "room temperature"))
     ask(f"What is the {absent}?", f"Which {absent} is shown?", "<no answer>", "There is no answer on the screen.")
     return found

@@ -22,11 +22,13 @@ class OwnOracle:
         self._known: dict[tuple[str, str], bool] = {}
 
     def __call__(self, episode: Mapping[str, object], instruction: str) -> bool:
+        # Only our own pages can be carried out here.
         """See `judge_bench.verify.Accepts`. "No vaguer": the instruction is a full phrase of the family,
         so it names every slot that the goal named."""
         if not str(episode["uid"]).startswith("own/"):
             return False
         key = (str(episode["episode_id"]), instruction)
+        # The same question comes again with every judge.
         if key not in self._known:
             self._known[key] = self._reaches(episode, instruction)
         return self._known[key]
@@ -45,6 +47,7 @@ class OwnOracle:
             PageOracle(world, instruction, Random(0)).run(task, by_name=False)
         except WorldError:
             return False
+        # Where the walk ended doesn't matter, what it did does.
         wanted = {name: value for name, value in episode["end_state"].items() if name not in ("view", "app", "item")}
         return all(world.state().get(name) == value for name, value in wanted.items())
 

@@ -59,6 +59,7 @@ class BenchConfig:
 
 def is_held_out(family: str) -> bool:
     """Whether a page family is kept from training: by the hash of its name alone."""
+    # By the name alone, so that it never changes with seeds or sizes.
     return int(digest(["held out", family])[:8], 16) / 0xFFFFFFFF < HELD_OUT_SHARE
 
 
@@ -70,12 +71,14 @@ def build(folder: Path, config: BenchConfig, pages: Path | None = None) -> dict[
     `pages`: the unpacked html pages of others (see deploy/get_pages.sh); None = that world is left out, and the report
     says so. Raises `ValueError` for a folder that holds something else than a bench.
     """
+    # Never delete a folder that isn't an earlier bench.
     if folder.exists() and any(folder.iterdir()) and not (folder / "truth.parquet").exists():
         raise ValueError(f"{folder}: expected an empty folder or an earlier judge bench; name another one")
     shutil.rmtree(folder, ignore_errors=True)
     tables, counts = BenchTables(folder), Counter[str]()
     worlds, losses, dry = recorders(pages), {}, []
     for name, (share, recorder) in worlds.items():
+        # A generator a world: adding one leaves the others as they are.
         rng = Random(f"judge-bench/{config.seed}/{name}")
         with recorder.open() as world:
             wanted = max(2, round(config.traces * share))
@@ -84,6 +87,7 @@ def build(folder: Path, config: BenchConfig, pages: Path | None = None) -> dict[
             counts[f"traces:{name}"], counts[f"screens:{name}"] = len(traces), len(screens)
             counts.update({f"{kind}:{name}": lost for kind in KINDS if (lost := recorder.losses.total(kind))})
             losses[name] = recorder.losses.plain()
+            # Families of which nothing came: recorders that dried up show.
             dry += sorted({family for family, _ in recorder.losses.dropped} - {one.family for one in traces + screens})
             if config.low is None:
                 _bench(tables, world, traces, config, share, rng, counts)
@@ -112,10 +116,12 @@ def _bench(
     for trace in traces:
         _sound(tables, trace)
     for name, operator in OPERATORS.items():
+        # At least one copy, however small a world's share is.
         wanted = max(1, round(config.copies * share))
         for sound, planted in _copies(operator, world, traces, wanted, rng):
             _damaged(tables, planted, sound, operator, counts, name)
     wanted = round(config.natural * share)
+    # Failures of policies are recorded, not made from sound traces.
     for trace in fail(world, traces, config.seed, wanted) if wanted else ():
         written = tables.episode(trace, *_writes(trace))
         held_out = "family" if is_held_out(trace.family) else ""
@@ -135,10 +141,12 @@ def _corpus(
     turn = rng.sample(list(OPERATORS), len(OPERATORS))
     for trace in order:
         planted, name = None, ""
+        # Stop at the wanted share, whatever operators apply to.
         if planted_items < low * total:
             tools = Tools(world, traces, rng)
             for _ in range(len(turn)):
                 name = turn.pop(0)
+                # Operators in turn, so that frequent ones don't crowd out the others.
                 turn.append(name)
                 planted = OPERATORS[name].make(trace, tools)
                 if planted is not None:
@@ -147,11 +155,13 @@ def _corpus(
             _sound(tables, trace)
             continue
         _damaged(tables, planted, trace, OPERATORS[name], counts, name)
+        # A whole trace is low with all its items.
         planted_items += 1 if planted.step is not None else len(planted.trace.moves)
 
 
 def _writes(trace: Trace) -> tuple[bool, bool]:
     """Whether the trace's source writes step instructions, and target boxes: by its undamaged name."""
+    # By the undamaged name: a copy must not differ from its original in what is written.
     rng = Random(f"writes/{trace.uid.partition('~')[0]}")
     return rng.random() < WITH_STEP_WORDS, rng.random() < WITH_BOXES
 
@@ -184,6 +194,7 @@ def _damaged(
     tables: BenchTables, planted: DamagedTrace, sound: Trace, operator: Operator, counts: Counter[str], name: str
 ) -> None:
     trace = planted.trace
+    # The family wins: a held-out family is held out whatever the operator.
     held_out = "family" if is_held_out(trace.family) else operator.held_out
     label = Label(
         "planted",
@@ -213,6 +224,7 @@ def _screens(
     for number, screen in enumerate(rng.sample(list(screens), len(screens))):
         moved: list[MovedBox] = []
         large = rng.random() < 0.5
+        # In turn, one box or all of them.
         defect = "shifted_screen" if number % 2 else "shifted_box"
         if moved_items < low * total:
             moved = whole_screen(screen, rng, large) if defect == "shifted_screen" else one_box(screen, rng, large)
@@ -225,6 +237,7 @@ def _screens(
             original = {"box": screen.items[one.item].place.box}
             by = held_out or ("magnitude" if large else "")
             off = Label("planted", defect, BAND_OF[defect], "hit_test", by, one.sizes, original)
+            # A box that was moved within its element is neither right nor wrong, and has no label.
             labels[one.item] = off if is_off(screen, one) else None
             counts[f"planted:{defect}" if is_off(screen, one) else "benign"] += 1
         moved_items += len(moved)

@@ -129,15 +129,18 @@ def measure_judge(store: Store, name: str, read: bool = False) -> Manifest:
         out.bytes("recall.png", bench_report.recall_png(results), hashed=False)
         out.bytes("reliability.png", bench_report.reliability_png(results), hashed=False)
         counts: dict[str, Any] = {}
+        # The order of `results`: True (with elements) first.
         for seen, result in zip(("with", "without"), results, strict=True):
             counts[f"macro recall, {seen} elements"] = result.figures.macro_recall
             counts[f"macro AUROC, {seen} elements"] = result.figures.macro_auroc
             counts[f"kappa, {seen} elements"] = result.figures.agreement.quadratic
         counts["items"] = results[0].figures.sound + results[0].figures.bad
+        # NaN isn't JSON: a figure that can't be computed is left out rather than written.
         return {name: value for name, value in counts.items() if not (isinstance(value, float) and math.isnan(value))}
 
     with store.build(figures_of(name), code_version=code, config=identity(judge), inputs=inputs, parts=[spec]) as built:
         counts = built.run_part(spec, run).counts
+        # A judge without a macro AUROC (one class only) counts as no better than chance.
         auroc = counts.get("macro AUROC, with elements", 0.0)
         checks = [
             assets.ABOVE_CHANCE.check(

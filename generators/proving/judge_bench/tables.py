@@ -66,6 +66,7 @@ class BenchTables:
 
     def screen(self, shot: Observation) -> str:
         """Keep a picture; returns its sha256."""
+        # Screens repeat between traces; each is read and written once.
         if shot.sha256 in self._screens:
             return shot.sha256
         info = read_image(shot.png)
@@ -88,6 +89,7 @@ class BenchTables:
         `step_words`: whether the source writes a step's instruction; `boxes`: whether it writes target boxes. `sound`:
         the trace that it is a damaged copy of, for the file that no judge sees.
         """
+        # The count of rows makes damaged copies of one trace distinct without naming the damage.
         name = digest([SOURCE, trace.uid, trace.goal, len(self.episodes)])[:20]
         for index, (move, shot) in enumerate(zip(trace.moves, trace.shots, strict=True)):
             action = format(move.action)
@@ -113,6 +115,7 @@ class BenchTables:
                     "provenance": canonical_json({"file": "traces", "record": name, "native_index": index}),
                 }
             )
+        # A damaged copy is verified against its origin, so the origin's moves are what is noted as sound.
         base = sound or trace
         self.episodes.append(
             {
@@ -153,6 +156,8 @@ class BenchTables:
             box = boxes.get(at, item.place.box)
             chat = messages("grounding", grounding_text(item.expression))
             answer = point_answer(*centre_in_units(box))
+            # `at` and not the box: moved or not, a sample has the same id,
+            # so an id doesn't tell who was moved.
             sample_id = digest([SOURCE, screen.uid, at])[:32]
             self.samples.append(
                 {
@@ -179,6 +184,7 @@ class BenchTables:
     def write(self) -> None:
         """Tables, truth and what is needed to perform the traces again (`episodes.jsonl`)."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        # Sorted by ids that are digests, so the order of the rows doesn't tell which were planted.
         steps = sorted(self.steps, key=lambda row: (row["episode_id"], row["step_index"]))
         pq.write_table(Steps.table(steps), self.folder / "steps.parquet")
         pq.write_table(Samples.table(self.samples), self.folder / "samples.parquet")

@@ -116,6 +116,7 @@ class TraceRecorder(Protocol[_World]):
 
 def reached(state: Mapping[str, object], evaluator: Mapping[str, object], moves: Sequence[Move] = ()) -> bool:
     """Whether the state after these moves, and what they told the user, fulfil a goal."""
+    # The last answer counts: a user is told one thing in the end.
     answers = [move.action.content for move in moves if isinstance(move.action, CallUser)]
     return holds(evaluator, state, answers[-1] if answers else "")
 
@@ -124,6 +125,7 @@ def perform(
     world: World, trace: Trace, moves: Sequence[Move] | None = None
 ) -> tuple[list[Observation], dict[str, object]]:
     """Perform a trace (or other moves from its start) again: (the screen before each move, the state at the end)."""
+    # From the start each time: the state is compared whole, so nothing of another trace may be left in it.
     world.reset(trace.start)
     shots = []
     for move in trace.moves if moves is None else moves:

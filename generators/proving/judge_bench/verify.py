@@ -68,6 +68,7 @@ def verify(corpus: Path, gold: Path, accepts: Accepts | None = None) -> Verified
     truth, episodes, (steps, samples), (retained, kept_samples) = _read(corpus, gold)
     damage = _damage(steps, samples, truth)
     true = dict(_true_steps(retained, episodes, accepts)) | dict(_true_samples(kept_samples, samples, truth))
+    # Without `accepts`: a corpus holds no rewritten instructions before refinement.
     first = dict(_true_steps(steps, episodes, None)) | dict(_true_samples(samples, samples, truth))
     left: dict[str, int] = defaultdict(int)
     repaired: dict[str, int] = defaultdict(int)
@@ -80,6 +81,7 @@ def verify(corpus: Path, gold: Path, accepts: Accepts | None = None) -> Verified
     withheld = _withheld(gold)
     sound = [item_id for item_id in damage if not damage[item_id] and item_id not in withheld]
     planted = sum(bool(kind) for kind in damage.values())
+    # One damaged step breaks its whole trace, for `whole_kept` only.
     broken = {_trace_of(item_id) for item_id in damage if damage[item_id]}
     whole = [item_id for item_id in sound if _trace_of(item_id) not in broken]
     return Verified(
@@ -120,6 +122,7 @@ def _withheld(gold: Path) -> set[str]:
     """Items that cleaning keeps out of every corpus because they hold a credential, true or not."""
     path = gold / "rejects.parquet"
     rows = pq.read_table(path, columns=["item_id", "reason"]).to_pylist() if path.is_file() else []
+    # Rejects carry a version after "@"; the truth doesn't.
     return {row["item_id"].partition("@")[0] for row in rows if CREDENTIAL in row["reason"]}
 
 
@@ -139,6 +142,7 @@ def _damage(steps: Sequence[Row], samples: Sequence[Row], truth: Mapping[str, Ro
     for row in steps:
         item_id = item_step(row["source"], row["episode_id"], row["step_index"])
         labels = [truth.get(item_id), truth.get(item_episode(row["source"], row["episode_id"]))]
+        # A step's own defect is named before its episode's.
         bad = [label["kind"] for label in labels if label is not None and label["label"] in ("planted", "natural")]
         found[item_id] = bad[0] if bad else ""
     for row in samples:
@@ -160,6 +164,7 @@ def _true_steps(
     for name, retained in grouped.items():
         episode = episodes[name]
         said = {}
+        # Once for each wording: the oracle performs a whole trace for it.
         for text in {str(row["instruction"]) for row in retained}:
             said[text] = text == episode["goal"] or (accepts is not None and accepts(episode, text))
         before: tuple[int, int] | None = None
@@ -167,15 +172,19 @@ def _true_steps(
         for row in sorted(retained, key=lambda row: row["step_index"]):
             index = int(row["step_index"])
             at = _place(row, episode["sound"], before[1] + 1 if before else 0)
+            # Only between neighbours: where steps were cut out between
+            # them, a gap in the sound trace is right.
             if before is not None and index == before[0] + 1:
                 broken = broken or (at is not None and at != before[1] + 1)
             item_id = item_step(row["source"], name, index)
             yield item_id, at is not None and not broken and said[str(row["instruction"])]
+            # An untrue step still takes its place, so that the next one is looked for where it would stand.
             before = (index, at if at is not None else (before[1] + 1 if before else 0))
 
 
 def _place(row: Row, sound: Sequence[Row], expected: int) -> int | None:
     """Which step of the sound trace a row is, the expected one first; None if it is none of them."""
+    # The expected step first: a screen may occur twice in a trace, with the same action on it.
     order = [expected, *(at for at in range(len(sound)) if at != expected)]
     action = parse(row["action_text"])
     for at in order:
@@ -191,8 +200,10 @@ def _same(action: Action, sound: Row) -> bool:
     right = parse(sound["action"])
     if type(action) is not type(right):
         return False
+    # A click is true anywhere within the element: its centre is one of many right points.
     if isinstance(action, Click) and sound["box"] is not None:
         return contains(sound["box"], action.box)
+    # How far is not compared: distances differ between sources, the direction is what was meant.
     if isinstance(action, Scroll) and isinstance(right, Scroll):
         return direction_of(action) == direction_of(right)
     return action == right
@@ -208,5 +219,6 @@ def _true_samples(gold: Sequence[Row], samples: Sequence[Row], truth: Mapping[st
         label = truth.get(item_sample(row["sample_id"]))
         if label is None:
             continue  # moved with the others, but still on its element: neither true nor untrue
+        # Truth holds the box from before it was moved; without one the corpus's own is the right one.
         right = json.loads(label["original"]).get("box") or first["target_boxes"][0]
         yield item_sample(row["sample_id"]), iou(right, row["target_boxes"][0]) >= SAME_BOX

@@ -28,5 +28,6 @@ def recorders(pages: Path | None = None) -> dict[str, tuple[float, TraceRecorder
     }
     if pages is not None:
         found["web_pages"] = (0.2, WebPages(pages))
+    # Shares sum to 1 again whichever worlds take part.
     total = sum(share for share, _ in found.values())
     return {name: (share / total, recorder) for name, (share, recorder) in found.items()}

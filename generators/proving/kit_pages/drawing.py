@@ -112,8 +112,10 @@ def read_material(folder: Path) -> Material:
 
 def _material(page: Page, folder: Path, kits: Path) -> Material:
     """As noted in the folder, else what is found now."""
+    # Noted once: fonts installed later would change what a page's name draws.
     if (folder / MATERIAL).exists():
         return read_material(folder)
+    # Fonts load only once a page uses their family; the probe then measures which really differ.
     page.set_content(f"<!doctype html><meta charset=utf-8><style>{_font_faces(kits)}</style>")
     found = page.evaluate(PROBE_JS, {"fonts": [*FONTS, *HELD_OUT_FONTS], "samples": SAMPLES})
     looks = [look.name for look in (*LOOKS, *HELD_OUT_LOOKS) if not look.sheet or (kits / look.sheet).is_file()]
@@ -142,6 +144,7 @@ def _icons(kits: Path, icon_set: str) -> dict[str, str]:
         '<svg viewBox="0 0 24 24" fill=none stroke=currentColor stroke-width=2 stroke-linecap=round '
         "stroke-linejoin=round>{}</svg>"
     )
+    # Own icons first, so that every name is there; a kit replaces those that it has.
     found = {name: own.format(drawn) for name, drawn in ICONS.items()}
     if icon_set != OWN_ICONS:
         for name, files in KIT_ICONS.items():
@@ -153,6 +156,7 @@ def _icons(kits: Path, icon_set: str) -> dict[str, str]:
 
 def page_html(name: str, material: Material, kits: Path) -> tuple[str, PageStyle, str]:
     """(HTML, style, family) of a page by its name."""
+    # Only the name and the version: the same name draws the same page in any order and on any machine.
     rng = Random(f"kit/{VERSION}/{name}")
     held_out = name.startswith(HELD_OUT)
     style = style_of(rng, material, held_out)
@@ -171,10 +175,12 @@ def _draw(page: Page, camera: Camera, folder: Path, name: str, material: Materia
     width, height = style.viewport
     page.set_viewport_size({"width": width, "height": height})
     page.set_content(html)
+    # Letters move when a web font replaces the fallback, so nothing is measured before.
     page.evaluate("document.fonts.ready.then(() => null)")
     picture, plain = page_files(folder, name)
     letters = [[letter, round(x, 1), round(y, 1)] for letter, x, y in evaluate_json(page, f"({LETTERS_JS})()")]
     elements = [_checked(one, letters) for one in evaluate_json(page, f"({ELEMENTS_JS})()")]
+    # The picture before the JSON: `draw_kit_pages` takes a page with JSON for finished.
     with whole_file(picture) as part:
         part.write_bytes(camera.shoot())
     made = {
@@ -191,6 +197,7 @@ def _checked(found: dict[str, Any], letters: Sequence[Sequence[Any]]) -> KitElem
     """An element as the browser found it; shown only if the letters in its box are those of its name."""
     element = KitElement(**{**found, "box": tuple(found["box"])})
     left, top, right, bottom = element.box
+    # Without spaces, which have no letters of their own in what the browser reports.
     inside = "".join(str(letter) for letter, x, y in letters if left <= x <= right and top <= y <= bottom)
     written = element.kind in TEXT_KINDS or element.kind == WORD
     spelled = inside == "".join(element.name.split()) if written else True

@@ -34,6 +34,7 @@ class PageBuilder:
     @property
     def wide(self) -> bool:
         """Whether the page has room for columns."""
+        # Measured in its own text's size: large text leaves a wide screen no room for columns.
         return (self.style.viewport[0] - 2 * self.style.margin[0]) / self.style.size_px >= WIDE_EM
 
     def _tag(self, tag: str, kind: str, name: str, css: str, inside: str, beside: str = "") -> str:
@@ -107,6 +108,7 @@ class PageBuilder:
         for _ in range(sentences):
             some = [self.words.text("prose") for _ in range(self.rng.randint(5, 11))]
             found += [*some[:-1], f"{some[-1]}."]
+        # Words of prose are marked too: they can be read, so their names are never said to be missing.
         return "".join(self._tag("span", WORD, word, "", html.escape(word)) for word in found)
 
     def bar(self, title: str = "") -> str:
@@ -142,11 +144,13 @@ def _bars(page: PageBuilder, body: str) -> str:
     """A body with a bar above, with tabs, or bare; on a wide page it may be narrow and stand beside a side menu."""
     if page.wide and page.rng.random() < 0.75:
         names = [page.words.text("menu") for _ in range(page.rng.randint(3, 10))]
+        # Either every line of a side menu has a sign or none has, as in real ones.
         signs = page.rng.sample(SIGNS, len(names)) if page.rng.random() < 0.6 else []
         lines = [f"{page.icon(sign, name)}{page.text(name)}" for sign, name in zip(signs, names, strict=False)]
         menu = "".join(f"<div class=v-row>{line}</div>" for line in lines or map(page.text, names))
         main = f"<div style='flex:1;min-width:0;max-width:{page.rng.randint(22, 36)}em'>{body}</div>"
         parts = [f"<div style='width:11em;flex:none'>{menu}</div>", main]
+        # Shuffled, so that the side of the menu isn't known unseen.
         page.rng.shuffle(parts)
         body = f"<div style='display:flex'>{''.join(parts)}</div>"
     draw = page.rng.random()
@@ -222,6 +226,7 @@ def form(page: PageBuilder) -> str:
             for _ in range(page.rng.randint(2, 4))
         )
         blocks.append(some)
+    # Blocks in any order: with a fixed one the place of a control would be known without looking.
     page.rng.shuffle(blocks)
     side = page.rng.choice(("", "mid", "end"))
     some = "".join(page.button(page.words.text("action"), plain) for plain in (False, True)[: page.rng.randint(1, 2)])
@@ -271,6 +276,8 @@ def chat(page: PageBuilder) -> str:
     tools = "".join(page.icon(name) for name in page.rng.sample(("plus", "camera", "upload", "phone"), 2))
     send = page.button(page.words.text("action"))
     write = f"<div class='v-row bar'>{tools}{page.field(page.words.text('field'))}{send}</div>"
+    # The field stands anywhere, for the same reason: real chats have it
+    # at the end, and that could be learned blind.
     rows.insert(page.rng.choice((0, len(rows), len(rows) // 2)), write)
     title = page.text(page.words.text("name"), "v-title")
     head = f"<div class='v-row bar'>{page.icon('back')}<span class=face></span>{title}</div>"

@@ -58,6 +58,7 @@ class Naming(NamedTuple):
         icons = {one: names for one, names in ICON_NAMES.items() if one == self.name}
         name = rng.choice(icons.get(self.name, (self.name,))) if self.how == "icon" else self.name
         role = self.role
+        # "Beside" names an icon by its role with its name in front; that name has synonyms too.
         if self.how == "beside" and role.endswith(" icon"):
             role = f"{rng.choice(ICON_NAMES.get(role[:-5], (role[:-5],)))} icon"
         return rng.choice(WORDINGS[self.how]).format(**{**self._asdict(), "name": name, "role": role})
@@ -66,7 +67,10 @@ class Naming(NamedTuple):
 def namings(window: PageWindow) -> list[tuple[KitElement, Naming]]:
     """Every way of naming that can be asked: it fits just this element of the window."""
     every = _every(window)
+    # Counted over all elements, also those that are cut or prose: a
+    # name that fits two leaves open which is meant.
     counted = Counter(naming.folded() for _, naming in every)
+    # A neighbour's text must be unique as well, or "beside X" means two places.
     labels = Counter(one.name.casefold() for one in window.elements if one.kind in TEXT_KINDS and one.shown)
     return [
         (one, naming)
@@ -81,11 +85,13 @@ def namings(window: PageWindow) -> list[tuple[KitElement, Naming]]:
 def missing(window: PageWindow, sibling: PageWindow, rng: Random) -> Naming | None:
     """A way of naming an element of a sibling that fits nothing in the window; None if there is none."""
     here, text = {naming.folded() for _, naming in _every(window)}, window.text
+    # A role that a cut element has can't be counted: the cut one may be first or last.
     cut = {KIT_ROLES[one.kind] for one in window.elements if one.kind != WORD and not one.shown}
     found = [
         naming
         for _, naming in namings(sibling)
         if naming.folded() not in here
+        # Letters rather than names: what stands within running text is on the screen as well.
         and not (naming.how in ("text", "role") and "".join(naming.name.split()).casefold() in text)
         and not (naming.how == "place" and naming.role in cut)
     ]
@@ -94,6 +100,7 @@ def missing(window: PageWindow, sibling: PageWindow, rng: Random) -> Naming | No
 
 def _by_how(found: Sequence[Naming], rng: Random) -> Naming:
     """One, each way of naming as likely as another."""
+    # By way first: most elements have a name by text, which would drown the other ways.
     how = rng.choice(sorted({naming.how for naming in found}))
     return rng.choice([naming for naming in found if naming.how == how])
 
@@ -127,8 +134,10 @@ def _every(window: PageWindow) -> list[tuple[KitElement, Naming]]:
 def _places(window: PageWindow) -> list[tuple[KitElement, Naming]]:
     """The namings by place: of roles whose elements are all whole and stand in one column or in one row."""
     found: list[tuple[KitElement, Naming]] = []
+    # Sorted, so that the seed's draws don't depend on the order of a set.
     for role in sorted({KIT_ROLES[one.kind] for one in window.elements if one.kind not in (WORD, "text")}):
         some = [one for one in window.elements if one.kind != WORD and KIT_ROLES[one.kind] == role]
+        # A single one needs no ordinal, and a place is counted only among elements that all show.
         if not (2 <= len(some) <= MOST_PLACES and all(one.shown for one in some)):
             continue
         for axis, sides in ((1, ("top", "bottom")), (0, ("left", "right"))):
@@ -136,6 +145,8 @@ def _places(window: PageWindow) -> list[tuple[KitElement, Naming]]:
             ordered = sorted(some, key=lambda one, axis=axis: centre(one.box)[axis])  # type: ignore[misc]
             at = [centre(one.box)[axis] for one in ordered]
             apart = all(after - before >= APART_PX for before, after in zip(at, at[1:], strict=False))
+            # A column may be ragged (rows of a list); a row is one line, or
+            # "from the left" isn't what people mean.
             if apart and (axis == 1 or max(other) - min(other) < APART_PX):
                 for side, line in zip(sides, (ordered, ordered[::-1]), strict=True):
                     named = zip(ORDINALS, line, strict=False)

@@ -34,6 +34,7 @@ class KitWindows:
         if not names:
             raise ValueError("kit pages: expected names of drawn pages, found none")
         self._names = names
+        # Pages are read many times over, so their elements aren't parsed anew for each window.
         self._page: Callable[[str], KitPage] = lru_cache(maxsize=1000)(lambda name: read_kit_page(folder, name))
 
     def window(self, rng: Random) -> tuple[KitPage, PageWindow]:
@@ -50,6 +51,7 @@ class KitWindows:
     def question(self, seed: str, lesson: Lesson) -> tuple[dict[str, Any], PastedScreen]:
         """A row of the samples table but for its picture, and the screen that it asks about."""
         rng = Random(f"kit/{seed}")
+        # Until a window offers what the lesson asks for: not every one has a name of its own to ask.
         while True:
             page, window = self.window(rng)
             found = self._asked(page, window, lesson, rng)
@@ -76,6 +78,7 @@ class KitWindows:
         """A window of another page, in the same language if one is found soon."""
         found = self.window(rng)
         for _ in range(SIBLINGS):
+            # In another language a name would be known to be missing by its letters alone.
             if found[0] is not page and found[0].language == page.language:
                 break
             found = self.window(rng)

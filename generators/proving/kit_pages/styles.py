@@ -142,6 +142,7 @@ class PageStyle:
 def style_of(rng: Random, material: Material, held_out: bool) -> PageStyle:
     """A style of what was found; held out: fonts, looks and icons that training never sees, where there are any."""
     fonts, looks = (HELD_OUT_FONTS, HELD_OUT_LOOKS) if held_out else (FONTS, LOOKS)
+    # Icons by name, so that no held-out set is drawn for training and no other for the held-out pages.
     icon_sets = [name for name in material.icons if (name in HELD_OUT_ICONS) == held_out]
     dark = rng.random() < 0.4
     viewport = rng.choice(VIEWPORTS)
@@ -176,6 +177,7 @@ def page_css(style: PageStyle) -> str:
     """The rules that all looks share, and the style's own."""
     ink, muted = ("#f1f5f9", "#a3adba") if style.dark else ("#1b1b1b", "#5b6470")
     side, top = style.margin
+    # Noto Sans SC stands behind each font: texts in Chinese would show as boxes in most of them.
     fonts = ",".join(f"'{name}'" for name in dict.fromkeys((style.font, "Noto Sans SC")) if name != GENERIC_FONT)
     variables = {
         "accent": style.accent,

@@ -86,10 +86,13 @@ class Words:
 
     def text(self, topic: str) -> str:
         """A text of a topic; in English often a word or two of nano's."""
+        # Prose and names of people keep their own words; only English has nano's words.
         if self._column == 0 and topic not in ("prose", "name") and self._rng.random() < OTHER_WORDS:
             return " ".join(self._rng.choices(NANO_WORDS, k=self._rng.choice((1, 1, 2)))).capitalize()
         deck = self._decks.setdefault(topic, [])
         if not deck:
+            # A set, since some languages have one word for two rows; sorted
+            # before the shuffle, so the seed decides alone.
             deck += sorted({row[self._column] for row in TOPICS[topic]})
             self._rng.shuffle(deck)
         return deck.pop()

@@ -46,9 +46,11 @@ class PageWindow:
 def cut(page: KitPage, rng: Random) -> PageWindow | None:
     """A window around an element of the page, at any place; None if the page shows nowhere enough to ask for."""
     width, height = page.size_px
+    # What is larger than a window could never be whole in one.
     shown = [one for one in page.elements if one.shown and one.kind != WORD and _fits(one.box)]
     for _ in range(TRIES if shown else 0):
         left, top, right, bottom = rng.choice(shown).box
+        # Anywhere around the element: it mustn't always stand in the middle.
         x = rng.randint(max(0, right - SIZE[0]), min(left, width - SIZE[0]))
         y = rng.randint(max(0, bottom - SIZE[1]), min(top, height - SIZE[1]))
         window = _at(page, (x, y))
@@ -67,6 +69,7 @@ def _at(page: KitPage, origin: tuple[int, int]) -> PageWindow:
     for one in page.elements:
         left, top, right, bottom = one.box[0] - x, one.box[1] - y, one.box[2] - x, one.box[3] - y
         if right > 0 and bottom > 0 and left < SIZE[0] and top < SIZE[1]:
+            # An element that the window cuts stays listed, for names that can't be said to be missing.
             inside = left >= 0 and top >= 0 and right <= SIZE[0] and bottom <= SIZE[1]
             found.append(replace(one, box=(left, top, right, bottom), shown=one.shown and inside))
     letters = [(letter, at - x, down - y) for letter, at, down in page.letters]

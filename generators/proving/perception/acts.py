@@ -93,6 +93,7 @@ def act(
     past = [action for action, _ in steps[:done]]
     others = [one for one in screen.elements if one not in targets]
     if others and rng.random() < SLIPPED:
+        # Before a click only: a slip between a click on a field and its words would take the cursor away.
         slip = rng.choice([place for place in range(done + 1) if place == len(steps) or steps[place][1] is not None])
         past.insert(slip, Click(screen.centre(rng.choice(others))))
     history = [(number, render(action, PLATFORM)) for number, action in enumerate(past, 1)]

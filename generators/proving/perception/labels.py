@@ -68,6 +68,7 @@ def image_labels(
         for column, row in _squares(one.box, TOKEN_PX, columns, rows):
             share = _share(one, (column + 0.5) * TOKEN_PX, rng)
             found[row * columns + column] = (ASKED if grounding else _name(one), share)
+    # All marks of a screen weigh as much together, whether it shows one element or twenty.
     shown = FOREGROUND / max(1, len(found))
     blank = BACKGROUND / max(1, columns * rows - len(found))
     return [ImageLabel(*found[i], shown) if i in found else ImageLabel(None, 0.0, blank) for i in range(columns * rows)]
@@ -95,8 +96,10 @@ def _squares(box: Sequence[int], side: int, columns: int, rows: int) -> list[tup
     """(column, row) of the squares that show a box (left, top, right, bottom in pixels)."""
     left, top, right, bottom = box
     x, y = centre(box)
+    # A small element may cover no square by the share; the square with its centre shows it all the same.
     middle = (int(x / side), int(y / side))
     found = []
+    # Rounded outwards: a box that touches a square is looked at there.
     for column in range(max(0, left // side), min(columns, -(-right // side))):
         for row in range(max(0, top // side), min(rows, -(-bottom // side))):
             wide = min(right, (column + 1) * side) - max(left, column * side)
@@ -140,9 +143,11 @@ def letter_labels(screen: PastedScreen) -> np.ndarray:
         part, row = int(x // wide), int(y // PATCH_PX)
         if not (0 <= part < columns * PARTS and 0 <= row < rows):
             continue
+        # Two different letters in one half: no label is right, so the loss skips it.
         alone = first.setdefault((row, part), letter) == letter
         found[row, part] = LETTERS.index(letter) + 1 if alone and letter and letter in LETTERS else UNDECIDED
         for other in (row - 1, row + 1):
+            # A line is higher than a patch, so the patches above and below show parts of its letters.
             near = abs((other + 0.5) * PATCH_PX - y) < LINE_PX
             if 0 <= other < rows and near and found[other, part] == NO_LETTER:
                 found[other, part] = UNDECIDED

@@ -55,6 +55,7 @@ class _Page:
 
     def one(self, kind: str) -> str:
         """HTML of a new element of a kind; nothing if all names of that kind are taken."""
+        # Some names are left: a page may lack the element rather than draw one of a name that is taken.
         for _ in range(TRIES):
             drawn = SheetElement(kind, *self._name(kind), (0, 0, 0, 0))
             if not identity(drawn) & self._taken:
@@ -76,6 +77,7 @@ class _Page:
         """The page."""
         rng, blocks = self.rng, []
         if rng.random() < 0.6:
+            # Order of the calls is the order on the page: `drawn_on` reads boxes by it.
             blocks.append(f"<div class='row bar'>{self.one('icon')}{self.one('text')}<u></u>{self.one('icon')}</div>")
         if rng.random() < 0.35:
             blocks.append(f"<div class='row line'>{''.join(self.one('tab') for _ in range(rng.randint(2, 3)))}</div>")
@@ -160,6 +162,7 @@ def draw_layout(page: Page, seed: str, folder: Path) -> None:
     page.set_viewport_size({"width": width, "height": height})
     page.set_content(html)
     drawn = drawn_on(page, ".e>*", made.elements, f"layout {seed}")
+    # The picture first and the JSON last, by a rename: a killed run leaves no page that counts as drawn.
     page.screenshot(path=str(target.with_suffix(".png")))
     shown: list[dict[str, Any]] = []
     cut: list[dict[str, Any]] = []

@@ -164,9 +164,11 @@ def _row(
         x, y = screen.centre(one)
         text, answer, objective = point_text(x, y), caption(one.drawn), "perception"
     elif draw < lesson.lists + lesson.places + lesson.captions + lesson.refusals:
+        # What an edge cuts off still shows in part: to say that it isn't there would be wrong.
         shown = [*(one.drawn for one in screen.elements), *cut]
         text, answer, objective = grounding_text(_absent(others, shown, attribute, rng)), REFUSAL, "grounding"
     elif draw < lesson.lists + lesson.places + lesson.captions + lesson.refusals + lesson.acts:
+        # By name in any case: a stranger of a name that shows would be a second meaning of the goal.
         shown_names = {one.drawn.name.casefold() for one in screen.elements}
         strangers = [drawn for drawn in others if drawn.name.casefold() not in shown_names]
         text, answer, asked = act(screen, lesson.clicks, strangers, rng)
@@ -178,6 +180,7 @@ def _row(
         text, answer, objective = grounding_text(name), point_answer(*screen.centre(asked)), "grounding"
         boxes = [list(box_to_unit(asked.box, screen.size_px))]
     pointing = objective != "perception"
+    # A random source of its own: other labels must not change the questions drawn.
     labels = image_labels(screen, Random(f"labels/{seed}"), grounding=pointing, asked=asked)
     return {
         "sample_id": seed,

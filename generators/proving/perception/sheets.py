@@ -115,6 +115,7 @@ def wanted(seed: str) -> list[tuple[str, str, str]]:
     found += [("icon", name, "") for name in ICONS for _ in range(2)]
     found += [("widget", name, "") for name in WIDGETS for _ in range(3)]
     names: dict[str, None] = {}
+    # Ninety different texts, so that none is asked for twice on a sheet.
     while len(names) < 90:
         names.setdefault(label(rng))
     kinds = ("text", "text", "button", "button", "link", "field", "checkbox", "radio", "tab")
@@ -233,6 +234,7 @@ def drawn_on(page: Page, selector: str, wanted: Sequence[tuple[str, str, str]], 
     ]
     for one in drawn:
         shown, spelled = "".join(letter for letter, _, _ in one.letters), "".join(one.name.split())
+        # The letters prove that order and boxes belong together; icons and shapes show none.
         if shown != (spelled if one.kind in TEXT_KINDS else ""):
             raise RuntimeError(
                 f"{what}: the {one.kind} {one.name!r} shows the letters {shown!r}: "
@@ -247,6 +249,7 @@ def read_drawn(plain: Mapping[str, Any]) -> SheetElement:
 
 
 def _letters(found: Sequence[Sequence[Any]]) -> tuple[tuple[str, float, float], ...]:
+    # A tenth of a pixel: finer digits differ between machines.
     return tuple((str(letter), round(x, 1), round(y, 1)) for letter, x, y in found)
 
 
@@ -262,6 +265,7 @@ def draw_sheet(page: Page, seed: str, folder: Path) -> None:
         return
     page.set_content(sheet_html(seed))
     drawn = drawn_on(page, ".e", wanted(seed), f"sheet {seed}")
+    # The JSON is written last and by a rename: only with it does a sheet count as drawn.
     page.screenshot(path=str(target.with_suffix(".png")), full_page=True)
     partial = target.with_suffix(".partial")
     plain = {"ground": style_of(seed).ground, "elements": [asdict(one) for one in drawn]}

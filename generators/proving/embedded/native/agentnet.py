@@ -27,6 +27,7 @@ def code(act: RecordedAct, width: int, height: int) -> str:
     if act.kind == "drag":
         return f"pyautogui.moveTo({at(act.point)})\npyautogui.dragTo({at(act.end)}, button='left')"
     if act.kind == "wheel":
+        # pyautogui counts wheel notches upwards.
         notches = act.amount if act.direction == "up" else -act.amount
         return f"pyautogui.moveTo({at(act.point)})\npyautogui.scroll({notches})"
     if act.kind == "type":

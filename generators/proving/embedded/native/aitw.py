@@ -25,6 +25,7 @@ def gesture(act: RecordedAct, width: int, height: int) -> tuple[list[float], lis
     if act.point is None or act.kind not in ("tap", "swipe"):
         return NO_POINT, NO_POINT
     x, y = act.point
+    # One pixel beside: AITW tells taps from swipes by the distance.
     end = act.end if act.kind == "swipe" and act.end else (x, y + 1)
     return [y / height, x / width], [end[1] / height, end[0] / width]
 
@@ -34,6 +35,7 @@ def example(episode: RecordedEpisode, index: int) -> bytes:
     step = episode.steps[index]
     touch, lift = gesture(step.act, episode.width, episode.height)
     picture = common.pixels(step.png)
+    # Damaged: too few bytes for the size stated, which ingestion has to notice.
     raw = picture.tobytes() if picture is not None else step.png  # a damaged picture: too few bytes
     seen = common.ocr(step.elements)
     positions: list[float] = []

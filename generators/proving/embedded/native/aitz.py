@@ -52,6 +52,7 @@ def step_json(episode: RecordedEpisode, index: int, folder: str, subset: str) ->
         [round(e.box[1]), round(e.box[0]), round(e.box[3] - e.box[1]), round(e.box[2] - e.box[0])] for e, _, _ in seen
     ]
     touch, lift = aitw.gesture(step.act, episode.width, episode.height)
+    # In the order of the source, whose paths carry the subset twice.
     image = f"{subset}/{folder}/{folder}_{index}.png"
     split = "test" if episode.split == "test" else "train"
     after = episode.steps[index + 1].instruction if index + 1 < len(episode.steps) else "the task ends"
@@ -81,6 +82,7 @@ def write(root: Path, episodes: Sequence[RecordedEpisode]) -> None:
     seen: set[str] = set()
     for episode in episodes:
         own = SUBSETS[episode.seed % len(SUBSETS)]
+        # A copy in the same folder would overwrite the original.
         subset = own if episode.uid not in seen else SUBSETS[(SUBSETS.index(own) + 1) % len(SUBSETS)]
         seen.add(episode.uid)
         folder = f"{subset.upper()}-{episode.uid}"

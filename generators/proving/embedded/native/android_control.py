@@ -39,6 +39,7 @@ def forest(elements: Sequence[PageElement], app: str) -> bytes:
     """The screen as one application window: a root, then the elements with their parents."""
     children: dict[int, list[int]] = {}
     for i, element in enumerate(elements):
+        # Ids from 2 on: 1 is the root.
         children.setdefault(element.parent, []).append(i + 2)
     bounds = (0, 0, 360, 640)
     nodes = [
@@ -54,6 +55,7 @@ def forest(elements: Sequence[PageElement], app: str) -> bytes:
     ]
     for i, e in enumerate(elements):
         left, top, right, bottom = (round(side) for side in e.box)
+        # A field's own text is what was typed; its label is the hint.
         own = e.text if not e.editable else e.value
         nodes.append(
             accessibility.AccessibilityNode(

@@ -51,6 +51,7 @@ def rect_of(act: RecordedAct, node: DomNode) -> tuple[float, float, float, float
     if act.box is None or act.point is None:
         return node.rect
     x, y, width, height = node.rect
+    # Inside of the node: the point was not moved, so the rect isn't either.
     if x <= act.point[0] <= x + width and y <= act.point[1] <= y + height:
         return node.rect
     return act.point[0] - width / 2, act.point[1] - height / 2, width, height
@@ -70,6 +71,7 @@ def action_json(episode: RecordedEpisode, index: int) -> dict[str, object]:
     original = {"enter": "ENTER", "unknown": "SWIPE"}.get(step.act.kind, OPS[step.act.kind])
     mark = f'backend_node_id="{node.uid}"' if node else ""
     uid_ = action_uid(episode, index)
+    # The target is marked in the HTML, as the source's recorder does.
     raw_html = web.raw_html.replace(mark, f'{mark} data_pw_testid_buckeye="{uid_}"', 1) if mark else web.raw_html
     return {
         "action_uid": uid_,
@@ -102,6 +104,7 @@ def episode_json(episode: RecordedEpisode) -> dict[str, object]:
 def write(root: Path, episodes: Sequence[RecordedEpisode]) -> None:
     """`data/train/train_<n>.json`, `data/test_task/test_task_<n>.json`, `screenshots/<annotation>-<action>.png`."""
     for split, folder in (("train", "train"), ("test", "test_task")):
+        # Validation rows stand in train, as the source has no such split.
         chosen = [e for e in episodes if (e.split == "test") == (split == "test")]
         for i, group in enumerate(common.shards(chosen, EPISODES_PER_FILE)):
             common.write(root / "data" / folder / f"{folder}_{i}.json", json.dumps([episode_json(e) for e in group]))

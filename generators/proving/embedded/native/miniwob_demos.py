@@ -47,8 +47,10 @@ def record(count: int) -> tuple[list[Demo], int]:
             except OracleMiss:
                 reward = 0.0
             seed += 1
+            # Full marks only: partial rewards are recordings of slips.
             if reward != 1:
                 failed += 1
+                # More failures than demonstrations: the oracles or the pages are broken.
                 if failed > count:
                     raise RuntimeError(f"miniwob_demos: {failed} of {len(demos) + failed} runs failed, last {task}")
                 continue
@@ -64,6 +66,7 @@ def demo_json(demo: Demo) -> dict[str, object]:
         "taskName": demo.task,
         "utterance": demo.data["utterance"],
         "states": demo.data["states"],
+        # Discounted by time, as the source discounts its rewards.
         "reward": max(0.0, round(demo.reward * (1 - took / 100_000), 4)),
         "rawReward": int(demo.reward),
     }
@@ -109,6 +112,7 @@ def _damage(kind: str, demo: Demo, which: int, rng: Random) -> Demo | None:
             return None
         for action in (data["states"][i]["action"] for i in _act_states(demo, which)):
             if action["type"] == "keypress":
+                # Another letter, whichever was typed.
                 code = ord("q") if action["charCode"] != ord("q") else ord("z")
                 action |= {"keyCode": code, "charCode": code}
     elif kind == "near_miss_instruction":
@@ -116,7 +120,9 @@ def _damage(kind: str, demo: Demo, which: int, rng: Random) -> Demo | None:
         if not words:
             return None
         data["utterance"] = data["utterance"].replace(
-            words[-1], words[-1][::-1] if words[-1][::-1] != words[-1] else words[-1] + "s"
+            # Reversed, or with an s where that changes nothing.
+            words[-1],
+            words[-1][::-1] if words[-1][::-1] != words[-1] else words[-1] + "s",
         )
     elif kind == "premature_finish":
         if len(demo.acts) < 2:
@@ -134,6 +140,7 @@ def _damage(kind: str, demo: Demo, which: int, rng: Random) -> Demo | None:
 
 def _last_act_start(demo: Demo) -> int:
     downs = [i for i, s in enumerate(demo.data["states"]) if s["action"] and s["action"]["type"] == "mousedown"]
+    # The last click sends the task; the one before begins the last act.
     return downs[-2]
 
 
@@ -144,6 +151,7 @@ def plant(demos: Sequence[Demo], rates: DefectRates, seed: int) -> tuple[list[De
     order = rng.sample(range(len(demos)), len(demos))
     near, early = round(rates.near_miss * len(demos)), round(rates.premature * len(demos))
     total = sum(len(d.acts) + 1 for d in demos)
+    # At least one unreadable, or a small demo would have none.
     low, bad = round(rates.low * total), max(1, round(rates.unreadable * total)) if rates.unreadable else 0
     for i in order:
         demo = demos[i]

@@ -101,6 +101,7 @@ def rows(screens: Sequence[DesktopScreen], count: int, rng: Random) -> list[Omni
     """Three paraphrases of one action a screen, until `count`."""
     found: list[OmniactRow] = []
     for screen in screens:
+        # Only names that occur once: the task must be unambiguous.
         names = [e.name for e in screen.elements if e.clickable]
         options = [e for e in screen.elements if e.clickable and e.name and names.count(e.name) == 1]
         if not options:
@@ -170,6 +171,7 @@ def plant(found: Sequence[OmniactRow], rates: DefectRates, seed: int) -> tuple[l
         group = rng.sample(kinds, len(kinds)) if low else [("unknown_action", "off_screen", "empty_text")[bad % 3]]
         for kind in group:
             new = _damage(kind, found[i], rng)
+            # A damage that changed nothing isn't one.
             if new is not None and (new.script, new.goal) != (found[i].script, found[i].goal):
                 out[i] = new
                 row = found[i]
@@ -227,6 +229,7 @@ def write(root: Path, found: Sequence[OmniactRow]) -> None:
         s = row.screen
         place, name = f"{s.domain}/{s.app}", f"screen_{s.number}"
         split = SPLIT_FILES[s.split]
+        # Row numbers count within the split.
         position = row_id.rpartition("_")[2]
         task = f"data/tasks/{place}/task_{split}_{position}.txt"
         index[split][position] = {

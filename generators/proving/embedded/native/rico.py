@@ -72,6 +72,7 @@ def hierarchy(screen: StillScreen) -> dict[str, object]:
 
 def write(root: Path, screens: Sequence[StillScreen]) -> None:
     for screen in screens:
+        # Pictures are left out where only the trees are needed.
         if screen.picture is None:
             raise ValueError(f"rico/{screen.number}: expected a screen rendered with its picture")
         common.write(root / "combined" / f"{screen.number}.jpg", screen.picture)

@@ -62,6 +62,7 @@ def annotate(screen: StillScreen) -> Annotation:
         if kind is None:
             continue
         if e.icon and not e.text:
+            # Pictures and icons have classes of their own; other roles keep theirs.
             kind = "IMAGE" if e.role == "image" else ("PICTOGRAM" if e.role in ("button", "icon") else kind)
         parent = screen.elements[e.parent] if e.parent >= 0 else None
         nested = parent is not None and parent.role in ("listitem", "option")
@@ -92,6 +93,7 @@ def text_of(annotation: Annotation) -> str:
     out, depth = "", 0
     for part in annotation.parts:
         piece = " ".join([part.kind, *([part.text] if part.text else []), *(str(v) for v in grid(part))])
+        # Nested one level at most: the format has no deeper brackets in practice.
         if part.depth > depth:
             out += " (" + piece
         else:
@@ -173,6 +175,7 @@ def plant(found: Sequence[Annotation], rates: DefectRates, seed: int) -> tuple[l
         )
 
     moved = 0
+    # Two thirds in whole screens, see above.
     while order and moved < low * 2 / 3:
         a = order.pop()
         out[a] = _shift_all(out[a], rng)
@@ -184,6 +187,7 @@ def plant(found: Sequence[Annotation], rates: DefectRates, seed: int) -> tuple[l
     while order and (low > 0 or bad > 0):
         a = order.pop()
         places = range(len(found[a].parts))
+        # Two fifths of a screen: enough to spoil it, not all of it.
         for i in rng.sample(places, max(1, len(places) * 2 // 5)):
             kind = rng.choice(("shifted_point", "wrong_text")) if low > 0 else "off_screen"
             new = _damage(kind, out[a], i, rng) if (low > 0 or bad > 0) else None

@@ -34,6 +34,7 @@ def rate(screen: StillScreen, question: ScreenQuestion, rng: Random) -> tuple[di
         shown = []
         for i in question.shown:
             left, top, right, bottom = (round(side * RICO.scale) for side in screen.elements[i].box)
+            # Raters don't draw the same box: a few pixels apart.
             near = [rng.randint(-3, 3) for _ in range(4)]
             bounds = [
                 max(0, left + near[0]),
@@ -42,6 +43,7 @@ def rate(screen: StillScreen, question: ScreenQuestion, rng: Random) -> tuple[di
                 min(HEIGHT, bottom + near[3]),
             ]
             text = screen.elements[i].text or question.answer
+            # As often as in the release.
             shown.append({"text": text, "bounds": bounds, "vh_index": i if rng.random() < 0.56 else -1})
         found.append({"full_answer": rng.choice(question.full), "ui_elements": shown})
     return tuple(found)
@@ -59,6 +61,7 @@ def rows(screens: Sequence[StillScreen], count: int, rng: Random) -> list[Screen
             continue
         question = pool.pop()
         if not question.shown:
+            # At most a twentieth: most questions of the release have an answer.
             if refusals >= 0.05 * count:
                 continue
             refusals += 1
@@ -102,6 +105,7 @@ def _edit(row: ScreenqaRow, **changes: Any) -> tuple[dict[str, Any], ...]:
 
 def _damage(kind: str, row: ScreenqaRow, answers: Sequence[str], rng: Random) -> ScreenqaRow | None:
     if kind == "empty_text":
+        # Nothing asked: ingestion must set it aside.
         return replace(row, text="")
     if not row.question.shown:
         return None
@@ -114,6 +118,7 @@ def _damage(kind: str, row: ScreenqaRow, answers: Sequence[str], rng: Random) ->
     point = shift_point((x, y), box, (WIDTH, HEIGHT), rng)
     if point is None:
         return None
+    # All raters' boxes alike, or the others would give the defect away.
     new = _edit(row, by=(point[0] - x, point[1] - y))
     inside = all(
         u["bounds"][0] >= 0 and u["bounds"][1] >= 0 and u["bounds"][2] <= WIDTH and u["bounds"][3] <= HEIGHT
@@ -130,6 +135,7 @@ def plant(found: Sequence[ScreenqaRow], rates: DefectRates, seed: int) -> tuple[
     order = [i for i, row in enumerate(found) if row.screen.split in rates.splits]
     rng.shuffle(order)
     low, bad = round(rates.low * len(order)), round(rates.unreadable * len(order))
+    # Kinds in equal parts, as many as the shares ask for.
     wanted = (["shifted_point", "wrong_text"] * low)[:low] + (["off_screen", "empty_text"] * bad)[:bad]
     out, truths, free = list(found), [], iter(order)
     for kind in wanted:
@@ -145,6 +151,7 @@ def plant(found: Sequence[ScreenqaRow], rates: DefectRates, seed: int) -> tuple[
                     original["box"] = first["ui_elements"][0]["bounds"]
                 truths.append(PlantedDefect(native_id(new), 0, kind, original))
                 break
+    # Copies of sound rows only.
     rest = [i for i in free if found[i].screen.split == "train"]
     copies, reworded = round(rates.duplicate * len(order)), round(rates.paraphrase * len(order))
     for i in rest[:copies]:

@@ -48,6 +48,7 @@ def objects(screen: StillScreen) -> list[int]:
 
 
 def rows(screens: Sequence[StillScreen], count: int, rng: Random) -> list[RefExpRow]:
+    # Each screen once in turn, so that few screens don't make up the set.
     """`count` expressions, the screens in turn, each element of a screen at most once."""
     found: list[RefExpRow] = []
     pools = [(s, rng.sample(nameable(s), len(nameable(s)))) for s in screens]
@@ -77,7 +78,9 @@ def example(row: RefExpRow) -> bytes:
     for prefix, boxes in (("image/object", row.boxes), ("image/view_hierarchy", tuple(e.box for e in tree))):
         for at, side in enumerate(("xmin", "ymin", "xmax", "ymax")):
             features[f"{prefix}/bbox/{side}"] = [
-                box[at] / (RICO.width if at % 2 == 0 else RICO.height) for box in boxes
+                # x by the width, y by the height.
+                box[at] / (RICO.width if at % 2 == 0 else RICO.height)
+                for box in boxes
             ]
     names = [CLASSES.get(common.android_class(e), "View") for e in tree]
     known = sorted(set(CLASSES.values()) | {"View"})
@@ -108,6 +111,7 @@ def _damage(kind: str, row: RefExpRow, rng: Random) -> RefExpRow | None:
             return None
         dx, dy = point[0] - x, point[1] - y
         moved = (box[0] + dx, box[1] + dy, box[2] + dx, box[3] + dy)
+        # Cut at the edges: off the screen is another defect.
         moved = (max(0.0, moved[0]), max(0.0, moved[1]), min(size[0], moved[2]), min(size[1], moved[3]))
         return replace(row, boxes=(*row.boxes[: row.label], moved, *row.boxes[row.label + 1 :]))
     if kind == "off_screen":
@@ -133,6 +137,7 @@ def plant(found: Sequence[RefExpRow], rates: DefectRates, seed: int) -> tuple[li
     out, truths = list(found), []
     low, bad = round(rates.low * len(order)), round(rates.unreadable * len(order))
     kinds = ["shifted_point", "wrong_element", "near_miss_instruction"] * low + ["off_screen", "empty_text"] * bad
+    # Equal parts of the low kinds; the unreadable ones lie behind 3·low.
     wanted = kinds[:low] + kinds[3 * low :][:bad]
     free = iter(order)
     for kind in wanted:
@@ -151,6 +156,7 @@ def plant(found: Sequence[RefExpRow], rates: DefectRates, seed: int) -> tuple[li
         out.append(found[i])
         truths.append(PlantedDefect(native_id(found[i]), None, "duplicate_record", {"expression": found[i].text}))
     for i in rest[round(rates.duplicate * len(order)) :][: round(rates.paraphrase * len(order))]:
+        # The next wording of the same element.
         element = found[i].screen.elements[found[i].target]
         copy = replace(found[i], text=expression(element, found[i].template + 1))
         out.append(copy)

@@ -39,6 +39,7 @@ def skipped_step(count: int) -> Make:
         tools.rng.shuffle(options)
         for at in options:
             moves = [*trace.moves[:at], *trace.moves[at + count :]]
+            # Performed again: skipping a step that the goal doesn't need is no defect.
             if len(moves) > 1 and unreached(tools.world, trace, moves):
                 shots = [*trace.shots[:at], *trace.shots[at + count :]]
                 damaged = trace.with_moves(f"{trace.uid}~skip{count}", moves, shots)
@@ -56,6 +57,7 @@ def shuffled_steps(reverse: bool) -> Make:
         if len(body) < 3 or len({trace.shots[at].png for at in body}) < 3:
             return None
         order = body[::-1] if reverse else tools.rng.sample(body, len(body))
+        # Fewer than three out of place could be a recording's own order.
         if sum(a != b for a, b in zip(order, body, strict=True)) < 3:
             return None
         after = {(trace.shots[a].png, trace.shots[a + 1].png) for a in body}
@@ -84,6 +86,7 @@ def _idle(trace: Trace, at: int, action: Click, tools: Tools) -> bool:
         after = tools.world.observe()
     except WorldError:
         return False
+    # Neither the pixels nor the truth: a click that only stores something isn't idle.
     return before.png == after.png and before.state == after.state
 
 
@@ -94,6 +97,7 @@ def noop_loop(blank: bool) -> Make:
         at = tools.rng.randrange(1, len(trace.moves))
         before = trace.moves[at - 1]
         if blank:
+            # No blank point: the screen is full of controls.
             action = next((Click(point) for point in BLANKS if not _held(trace.shots[at], point)), None)
             words = "Click here"
         else:
@@ -121,6 +125,7 @@ def premature_finish(late: bool) -> Make:
         body = len(trace.moves) - 1
         if body < (2 if late else 3):
             return None
+        # One action short, or at least two.
         keep = body - 1 if late else tools.rng.randint(1, body - 2)
         if not unreached(tools.world, trace, trace.moves[:keep]):
             return None
@@ -141,6 +146,7 @@ def finish_without_goal(trace: Trace, tools: Tools) -> DamagedTrace | None:
             continue
         try:
             end = arrive(tools.world, trace, moves)
+            # First a cheap look at the end; only then all screens are recorded.
             if reached(end, trace.evaluator, moves) or differ(tools.world.observe(), trace.shots[-1]) > LOOKS_ALIKE:
                 continue
             shots, end = perform(tools.world, trace, moves)
@@ -167,6 +173,7 @@ def other_task(same_app: bool) -> Make:
         ]
         if not options:
             return None
+        # Thoughts are dropped with the goal that they quote.
         goal = tools.rng.choice(options).goal
         damaged = replace(trace, uid=f"{trace.uid}~task", goal=goal, moves=_without_thoughts(trace))
         return DamagedTrace(damaged, None, "state", _provenance(trace))

@@ -24,6 +24,7 @@ class MovedBox:
 def one_box(screen: GroundingScreen, rng: Random, large: bool) -> list[MovedBox]:
     """One item's box moved off its element; none where nothing has room."""
     at = rng.randrange(len(screen.items))
+    # By the element's own size, whatever is around it.
     place = screen.items[at].place
     moved = shift(place.box, place.centre, rng, *(LARGE_SHIFT if large else SMALL_SHIFT))
     return [] if moved is None else [MovedBox(at, moved[0], moved[2])]
@@ -37,6 +38,7 @@ def whole_screen(screen: GroundingScreen, rng: Random, large: bool) -> list[Move
     """
     boxes = [item.place.box for item in screen.items]
     size = rng.uniform(*(LARGE_SHIFT if large else SMALL_SHIFT))
+    # The median: one banner must not move every box off the screen.
     wide, high = median(b[2] - b[0] for b in boxes), median(b[3] - b[1] for b in boxes)
     dx, dy = rng.choice(((0.0, size * high), (0.0, -size * high), (size * wide, 0.0), (-size * wide, 0.0)))
     moved = []

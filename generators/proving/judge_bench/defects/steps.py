@@ -92,11 +92,13 @@ def end_of(world: World, trace: Trace, moves: Sequence[Move]) -> dict[str, objec
 def unreached(world: World, trace: Trace, moves: Sequence[Move]) -> bool:
     """Whether performing these moves doesn't reach the goal, not even when waited for (what loads, a late effect)."""
     end = end_of(world, trace, moves)
+    # Moves that the world refuses reach nothing.
     if end is None:
         return True
     for _ in range(WAITS):
         if reached(end, trace.evaluator, moves):
             return False
+        # What loads late isn't a failure.
         try:
             world.act(Wait())
         except WorldError:
@@ -116,13 +118,14 @@ def inside(box: Box, point: Sequence[float]) -> bool:
     return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
 
 
-def other_places(trace: Trace, at: int) -> list[ScreenElement]:
+def other_elements(trace: Trace, at: int) -> list[ScreenElement]:
     """Clickable elements of a step's screen that are neither its target nor around it, the nearest first."""
     move = trace.moves[at]
     point = move.action.box  # type: ignore[union-attr]
     target = trace.shots[at].element(move.key)
     found = []
     for element in trace.shots[at].elements:
+        # Elements of the same name could be meant as well.
         same = element.key == move.key or (target is not None and element.name == target.name)
         if element.clickable and element.key and not same and not inside(element.box, point):
             found.append(element)
@@ -144,6 +147,7 @@ def off_by_one(offset: int) -> Make:
             other, move = trace.shots[at + offset], trace.moves[at]
             element = other.element(move.key)
             moved = element is None or not inside(element.box, move.action.box)  # type: ignore[union-attr]
+            # Where the point would do on the other picture, the step isn't wrong.
             return moved and differ(trace.shots[at], other) > 0  # where the point would do as well, it is no defect
 
         at = _pick(trace, tools.rng, good)
@@ -188,6 +192,7 @@ def shift(
     rng.shuffle(options)
     for dx, dy in options:
         to = (round(point[0] + dx), round(point[1] + dy))
+        # Off the element and on the screen, or it is another defect or none.
         if 0 <= to[0] <= 1000 and 0 <= to[1] <= 1000 and not inside(box, to):
             left, top, right, bottom = (
                 min(max(side + by, 0.0), 1000.0) for side, by in zip(box, (dx, dy, dx, dy), strict=True)
@@ -204,6 +209,7 @@ def flipped_scroll(trace: Trace, tools: Tools) -> DamagedTrace | None:
         lambda at: (
             isinstance(trace.moves[at].action, Scroll)
             and at + 1 < len(trace.shots)
+            # Only the view moved: the truth says that nothing else happened.
             and trace.shots[at].state == trace.shots[at + 1].state
         ),
     )
@@ -219,6 +225,7 @@ def flipped_scroll(trace: Trace, tools: Tools) -> DamagedTrace | None:
         shots, _ = perform(tools.world, trace, [*trace.moves[:at], new, trace.moves[at]])
     except WorldError:
         return None
+    # The other way must show something else, or nobody could tell.
     if shots[at + 1].png == trace.shots[at + 1].png:
         return None
     return DamagedTrace(_with_move(trace, at, new, "flip"), at, "replay", was(move, trace.shots[at]))
@@ -228,10 +235,10 @@ def wrong_element(near: bool) -> Make:
     """Another element is clicked than the one the step is about; the screens stay those of the right one."""
 
     def make(trace: Trace, tools: Tools) -> DamagedTrace | None:
-        at = _pick(trace, tools.rng, lambda at: _pointed(trace, at) and len(other_places(trace, at)) > 1)
+        at = _pick(trace, tools.rng, lambda at: _pointed(trace, at) and len(other_elements(trace, at)) > 1)
         if at is None or at + 1 >= len(trace.shots):
             return None
-        options = other_places(trace, at)
+        options = other_elements(trace, at)
         half = max(1, len(options) // 3)
         element = tools.rng.choice(options[:half] if near else options[half:] or options)
         move = trace.moves[at]
@@ -243,6 +250,7 @@ def wrong_element(near: bool) -> Make:
             after = tools.world.observe()
         except WorldError:
             return None
+        # Both state and pixels: some wrong clicks lead to the same place.
         if after.state == trace.shots[at + 1].state and differ(after, trace.shots[at + 1]) == 0:
             return None
         return DamagedTrace(_with_move(trace, at, new, "other"), at, "replay", was(move, trace.shots[at]))
@@ -266,6 +274,7 @@ def wrong_text(typo: bool) -> Make:
         new = replace(move, action=Type(tools.rng.choice(options)))
         moves = list(trace.moves)
         moves[at] = new
+        # A text that reaches the goal is right, however it is written.
         if not unreached(tools.world, trace, moves):
             return None
         return DamagedTrace(_with_move(trace, at, new, "text"), at, "replay", was(move, trace.shots[at]))
@@ -286,7 +295,7 @@ def contradictory_thought(other_kind: bool) -> Make:
         if at is None:
             return None
         move = trace.moves[at]
-        options = [element for element in other_places(trace, at) if element.name]
+        options = [element for element in other_elements(trace, at) if element.name]
         if other_kind:
             action: Action = tools.rng.choice((PressBack(), Wait(), Scroll(direction="down"), Finished()))
             says = thought(action, trace.goal, "", tools.rng)

@@ -45,6 +45,7 @@ def fail(world: World, traces: Sequence[Trace], seed: int, count: int, policy: P
     """
     rng, built = Random(f"failing/{seed}"), 0
     seen: set[str] = set()
+    # More turns than wanted: many errors do no harm.
     for number in range(len(traces) if policy else count * TRIES):
         if built >= count or not traces:
             return
@@ -53,10 +54,12 @@ def fail(world: World, traces: Sequence[Trace], seed: int, count: int, policy: P
         else:
             tries = _tries(world, traces, KINDS[number % len(KINDS)], rng)
         for run in tries:
+            # Only failures count, by the world's state.
             failed = run.failed(f"{seed}-{number}")
             text = (
                 repr((failed.uid.partition("~")[0], [format(move.action) for move in failed.moves])) if failed else ""
             )
+            # The same moves on the same task would be counted twice.
             if failed is not None and text not in seen:
                 seen.add(text)
                 built += 1
@@ -97,6 +100,7 @@ class Run:
     def failed(self, tag: str) -> Trace | None:
         """The run as a trace that claims success; None if it did succeed, would by waiting, or did nothing at all."""
         end = self.world.state()
+        # A success after an error is no failure of the run.
         if not self.moves or reached(end, self.trace.evaluator, self.moves) or self._only_late():
             return None
         kind = self.errors[0] if len(set(self.errors)) == 1 else "several"
@@ -130,6 +134,7 @@ def _chances(trace: Trace, kind: str) -> list[int]:
     moves = trace.moves
     body = range(len(moves) - 1)
     if kind == "stopped_early":
+        # Not before the first move, which would be a run without any.
         return list(body)[1:]
     if kind in ("forgot_field", "other_slot"):
         return [at for at in body if isinstance(moves[at].action, Type)]
@@ -153,6 +158,7 @@ def _slip(world: World, trace: Trace, kind: str, traces: Sequence[Trace], rng: R
         if at > wrong and rng.random() < SLIP:
             error = next((other for other in rng.sample(SCRIPTED, len(SCRIPTED)) if at in _chances(trace, other)), "")
             run.errors += [error] if error else []
+        # Lost for three moves: nobody goes on from there.
         if error == "stopped_early" or lost > 2:
             break
         if at in left_out or error == "forgot_field":
@@ -163,6 +169,7 @@ def _slip(world: World, trace: Trace, kind: str, traces: Sequence[Trace], rng: R
             move = replace(planned, key="", box=None)
         for step in _erring(move, error, run.now, trace, at, traces, rng):
             run.do(replace(step, odd=""))
+    # It goes on as if all were well: later errors come on top.
     return run
 
 
@@ -188,6 +195,7 @@ def _grounded(move: Move, shot: Observation) -> Move | None:
 def _moved(value: float, was: tuple[float, float], now: tuple[float, float]) -> int:
     """The same share of the way across another stretch."""
     share = (value - was[0]) / (was[1] - was[0]) if was[1] > was[0] else 0.5
+    # At the same share of the element, so that it looks meant.
     return min(max(int(now[0] + share * (now[1] - now[0])), 0), 1000)
 
 
@@ -219,6 +227,7 @@ def _scroll(way: str, trace: Trace) -> Scroll:
 def _neighbour(move: Move, shot: Observation, goal: str, rng: Random) -> Move:
     """A click on one of the nearest other elements; half of the time it says that it meant that one."""
     x, y = move.action.box  # type: ignore[union-attr]
+    # Off the present element, or the click would still be right.
     others = [p for p in shot.elements if p.clickable and p.key and p.key != move.key and not contains(p.box, (x, y))]
     others.sort(key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2)
     if not others:
@@ -252,6 +261,7 @@ def explore(world: World, trace: Trace, rng: Random) -> Run:
     texts = re.findall(r'"([^"]+)"', trace.goal) or [word for word in trace.goal.split() if word[:1].isupper()]
     for _ in range(rng.randint(2, MOST_EXPLORED)):
         elements = [p for p in run.now.elements if p.clickable and p.key and p.key not in clicked]
+        # Up to 0.9: chance never outweighs a shared word.
         like = {p.key: len(wanted & _words(f"{p.name} {p.text}")) + rng.random() * 0.9 for p in elements}
         if not elements or (max(like.values()) < 1 and rng.random() < 0.4):
             run.do(Move(_scroll("down", trace), "Scroll down to see more"))
@@ -283,6 +293,7 @@ def follow(world: World, trace: Trace, policy: Policy, seed: int = 0) -> Run:
         view = PolicyView(trace.goal, run.now.png, trace.size_px, trace.platform, past, elements)
         action = policy.decide(view).action
         if action is None or isinstance(action, Finished | CallUser):
+            # A policy that ends by itself claims that it is done.
             break
         element = (
             under(run.now.elements, action.box) if isinstance(action, Click | LongPress | DoubleClick | Hover) else None

@@ -45,6 +45,7 @@ class FsmRecorder:
         turn."""
         kinds, built, number = sorted(TEMPLATES), 0, 0
         makers: dict[str, TaskMaker] = {}
+        # Four draws for each trace wanted: many goals can't be joined.
         while built < count and number < 4 * count + 40:
             kind, turn = kinds[number % len(kinds)], number // len(kinds)
             number += 1
@@ -85,6 +86,7 @@ def record_one(world: FsmWorld, maker: TaskMaker, seed: int, losses: Losses | No
     if task is None:
         losses.drop(family, "the goals can't be joined")
         return None
+    # Longer than agents' recordings usually are.
     if task.expected_steps >= MOST_STEPS:
         losses.drop(family, f"more than {MOST_STEPS} moves")
         return None
@@ -99,6 +101,7 @@ def record_one(world: FsmWorld, maker: TaskMaker, seed: int, losses: Losses | No
         return None
     noted.finish()
     end = world.state()
+    # Performed and not believed.
     if not holds(task.rule, end):
         losses.drop(family, "the end doesn't prove the goal")
         return None
@@ -129,6 +132,7 @@ def near_misses(site: SiteSpec, task: FsmTask, end: dict[str, object]) -> tuple[
             changed = [*goals[:at], other, *goals[at + 1 :]]
             atoms = [atom for goal in changed for atom in goal.when]
             page = next((goal.page for goal in reversed(changed) if goal.page), "")
+            # What the end also reaches isn't a wrong goal.
             if other.id in task.goals or contradict(atoms) or holds(evaluator(atoms, page), end):
                 continue
             found |= {words for words in phrasings(site, changed) if one_entity_apart(task.instruction, words)}

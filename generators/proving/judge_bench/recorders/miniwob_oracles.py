@@ -40,6 +40,7 @@ class Solver:
         place = node.place if node else None
         name = (place.name or place.text)[:40] if place else ""
         says = thought(action, self.goal, name, self.rng) if self.thoughtful else ""
+        # Before the action: the trace pairs a move with the screen that it was decided on.
         self.shots.append(self.world.observe())
         self.moves.append(Move(action, words, place.key if place else "", place.box if place else None, says))
         self.world.act(action)
@@ -57,6 +58,8 @@ class Solver:
             if found := self.all(test):
                 return found[0]
             if stroke + 1 < strokes:
+                # Of every element: which of them scrolls depends on the task, and
+                # what a stroke moves isn't always the page.
                 before = self.world.page.evaluate("[...document.querySelectorAll('*')].map((n) => n.scrollTop).join()")
                 words = self.rng.choice(("Scroll down", "Scroll down to see more", "Look further down"))
                 self.do(_stroke(over), words, over)
@@ -71,6 +74,7 @@ class Solver:
         across = self.rng.uniform(0.3, 0.7) if across is None else across
         point = (int(left + (right - left) * across), int(top + (bottom - top) * self.rng.uniform(0.35, 0.65)))
         name = (node.place.name or node.place.text)[:40]
+        # Names are cut: a label can be a whole paragraph, which no one would say.
         says = (f'Click "{name}"', f'Click on "{name}"', f'Press "{name}"')
         self.do(Click(point), words or self.rng.choice(says), node)
 
@@ -81,6 +85,7 @@ class Solver:
 
     def type(self, text: str, node: MiniwobNode) -> None:
         says = (f'Type "{text}"', f'Enter "{text}"', f'Write "{text}"')
+        # Seen anew: the click may have moved or refilled the field.
         now = next((n for n in self.world.nodes() if n.place.key == node.place.key), node)
         self.do(Type(text), self.rng.choice(says), now)
 
@@ -92,6 +97,8 @@ class Solver:
     def could_be(self, true: str, others: Iterable[str]) -> None:
         """Goals in which the one mention of `true` is another value. The page rewards the true value alone: the others
         differ from it in more than case and blanks."""
+        # Where it is mentioned twice, replacing both could break the
+        # sentence, and replacing one contradicts it.
         if self.goal.count(true) != 1:
             return
         for other in dict.fromkeys(others):
@@ -105,6 +112,7 @@ def _stroke(over: MiniwobNode | None) -> Scroll:
     if over is None:
         return Scroll(direction="down")
     left, top, right, bottom = over.place.box
+    # From 80 % to 20 % of the element, so that the finger stays within it whatever its size.
     x, low, high = ((left + right) / 2, top + 0.8 * (bottom - top), top + 0.2 * (bottom - top))
     return Scroll((int(x), int(low)), (int(x), int(high)), "down")
 
@@ -189,10 +197,12 @@ def boxes(s: Solver) -> None:
     wanted = [] if words == "nothing" else words.split(", ")
     labels = [n.place.name for n in s.all(lambda n: n.place.role in ("checkbox", "radio"))]
     others = [label for label in labels if label not in wanted]
+    # Two boxes of one name leave open which is meant, and the reward knows only one.
     for word in wanted:
         if sum(label == word for label in labels) > 1:
             raise OracleMiss(f"{s.goal!r}: two boxes are called {word!r}")
     if wanted and others:
+        # One entity at a time: a near miss differs in a single word.
         true = s.rng.choice(wanted)
         for other in s.rng.sample(others, min(4, len(others))):
             changed = [other if word == true else word for word in wanted]
@@ -218,6 +228,7 @@ def choose_list(s: Solver) -> None:
     value = match(goals.ENTRY, s.goal)[1]
     s.could_be(value, option_words(s))
     select = s.hunt(lambda n: n.tag == "select", "list")
+    # An entry that is chosen already needs no action; opening the list would be an odd step.
     if select.text != value:
         choose(s, value, select)
     s.press("Submit")
@@ -270,9 +281,11 @@ def enter_text(s: Solver) -> None:
 def read_table(s: Solver) -> None:
     key = match(goals.CELL, s.goal)[1]
     cells = texts(s.all(lambda n: n.tag == "td"))
+    # Names and values stand in turn in the cells of a row.
     table = dict(zip(cells[::2], cells[1::2], strict=False))
     if key not in table:
         raise OracleMiss(f"{s.goal!r}: {key!r} isn't in the table")
+    # Not those of an equal value: their goal would be reached as well.
     s.could_be(key, (other for other in table if table[other] != table[key]))
     s.write(s.hunt(is_field, "field"), table[key])
     s.press("Submit")
@@ -288,6 +301,7 @@ def arithmetic(s: Solver) -> None:
 
 def date(s: Solver) -> None:
     month, day, year = match(r"(\d\d)/(\d\d)/(\d{4})", s.goal).groups()
+    # Day 29 and later are avoided, which not every month has.
     other = f"{int(day) % 28 + 1:02}"
     changed = (f"{month}/{other}/{year}", f"{int(month) % 12 + 1:02}/{day}/{year}", f"{month}/{day}/{int(year) + 1}")
     s.could_be(f"{month}/{day}/{year}", changed)
@@ -299,6 +313,7 @@ def time(s: Solver) -> None:
     hour, minute = match(r"(\d?\d):(\d\d)", s.goal).groups()
     half = "AM" if int(hour) < 12 else "PM"
     s.could_be(f"{hour}:{minute}", (f"{hour}:{(int(minute) + by) % 60:02}" for by in (1, 10, 30)))
+    # Chromium's time field takes twelve hours with AM or PM, while goals write 24 hours or either.
     s.write(s.hunt(is_field, "field"), f"{(int(hour) + 11) % 12 + 1:02}:{minute}{half}", FIRST_PART)
     s.press("Submit")
 
@@ -329,6 +344,7 @@ def login(s: Solver) -> None:
     s.could_be(f'"{user}"', (f'"{name.lower()}"' for name in s.rng.sample(NAMES, 3)))
     s.could_be(f'"{password}"', (f'"{password[::-1]}"', f'"{password}7"', f'"{password[1:]}K"'))
     for field, word in (("username", user), ("password", password)):
+        # A popup may take the cursor away once it is closed, so a field may need more than one click.
         for _ in range(3):
             if any(n.focused and n.element_id == field for n in s.world.nodes()):
                 break

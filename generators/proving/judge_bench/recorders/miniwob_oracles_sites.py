@@ -47,6 +47,7 @@ def tab_link(s: Solver) -> None:
     def is_link(node: MiniwobNode) -> bool:
         return node.has("alink")
 
+    # Keys rather than elements: a tab that opens redraws what was read before.
     tabs = [n.place.key for n in s.all(lambda n: n.has("ui-tabs-anchor"))]
     here = 0
     for turn in range(len(tabs)):
@@ -71,6 +72,7 @@ def section_link(s: Solver) -> None:
     heads = [n.place.key for n in s.all(lambda n: n.tag == "h3")]
     for head in heads:
         s.click(s.hunt(lambda n, h=head: n.place.key == h, "section"))  # type: ignore[misc]
+        # Entities come from open sections only: what is folded isn't on any screen of the trace.
         s.could_be(f'"{word}"', (f'"{text}"' for text in texts(s.all(lambda n: n.has("alink")))))
         if found := s.all(lambda n: n.has("alink") and n.text == word):
             s.click(found[0])
@@ -97,6 +99,7 @@ def button_menu(s: Solver) -> None:
         raise OracleMiss(f"{s.goal!r}: names an icon only")
     s.could_be(f'"{word}"', (f'"{w}"' for w in ("Save", "Prev", "Stop", "Play", "Next", "Zoom In", "Zoom Out")))
     s.press("Menu")
+    # These four stand in a submenu, which has to be opened first.
     if word in ("Prev", "Stop", "Play", "Next"):
         s.click(s.hunt(lambda n: n.place.role == "menuitem" and n.text == "Playback", "entry Playback", 1))
     s.click(s.hunt(lambda n: n.place.role == "menuitem" and n.text == word, f"entry {word!r}", 1))
@@ -105,16 +108,19 @@ def button_menu(s: Solver) -> None:
 def mail(s: Solver) -> None:
     """Delete, star, answer or forward the one mail by a person."""
     names = texts(s.all(lambda n: n.has("email-sender")))
+    # Named tasks give fields; without them the goal in words is all there is.
     by = s.fields.get("by") or match(goals.SENDER, s.goal)[1]
     names_all: list[str] = s.world.page.evaluate(
         "[...document.querySelectorAll('.email-sender')].map((n) => n.textContent)"
     )
+    # A person with two mails leaves open which is meant.
     if names_all.count(by) != 1:
         raise OracleMiss(f"{s.goal!r}: {names_all.count(by)} mails by {by!r}")
     s.could_be(by, (name for name in names if name != by))
     sender = s.hunt(lambda n: n.has("email-sender") and n.text == by, f"mail by {by!r}")
     low = s.goal.lower()
     kind = s.fields.get("task", "")
+    # Without fields (the tasks in people's own words) the kind is guessed from the goal's words.
     if kind in ("delete", "star", "important") or (not kind and ("trash" in low or "star icon" in low)):
         icon = "trash" if kind == "delete" or "trash" in low else "star"
         s.could_be("the trash icon to delete it", ["the star icon to mark it as important"])
@@ -122,6 +128,7 @@ def mail(s: Solver) -> None:
         s.click(s.hunt(lambda n: n.has(icon) and n.row == sender.row, f"{icon} icon"), f"Click the {icon} icon of {by}")
         return
     s.click(sender, f"Open the mail by {by}")
+    # The same guess: what neither deletes, stars nor replies forwards.
     if kind == "reply" or (not kind and "reply" in low):
         text = s.fields.get("message") or quoted(s.goal)[0]
         s.could_be(text, ("Velit lectus.", "See you soon.", "Nulla porta ac."))
@@ -143,6 +150,7 @@ def search(s: Solver) -> None:
     s.could_be(f'"{word}"', (f'"{name}"' for name in s.rng.sample(NAMES, 2)))
     s.write(s.hunt(is_field, "field"), word)
     s.press("Search")
+    # The page shows three results at a time.
     page = (at - 1) // 3 + 1
     if page > 1:
         s.click(s.hunt(lambda n: n.has("page-link") and n.text == str(page), f"page {page}"))
@@ -155,6 +163,7 @@ def posts(s: Solver) -> None:
     action, users = quoted(s.goal)[0], texts(s.all(lambda n: n.has("username")))
     user = match(goals.USER, s.goal)[1]
     every: list[str] = s.world.page.evaluate("[...document.querySelectorAll('.username')].map((n) => n.textContent)")
+    # A task with a "Submit" names several posts, so one person's many posts are no obstacle.
     many = "Submit" in s.goal
     if every.count(user) != 1 and not many:
         raise OracleMiss(f"{s.goal!r}: {every.count(user)} posts by {user}")
@@ -169,9 +178,11 @@ def posts(s: Solver) -> None:
         s.click(s.hunt(lambda n: n.has("more") and n.row == post.row, "more"), f"Open the menu of {user}")
         s.click(s.hunt(lambda n: n.tag == "li" and n.text.startswith(action) and n.place.clickable, action))
         return
+    # "On all" means each post of the person, else the goal gives the number.
     wanted = int(match(r"on (\d+) post", s.goal)[1]) if " on all " not in s.goal else every.count(user)
     icon = POST_ICONS[action]
     for _ in range(wanted):
+        # Posts done before are left out by their icon's state, so the loop takes the next one.
         test = lambda n: n.has(icon) and not n.has("active") and user in n.whole.split()  # noqa: E731
         s.click(s.hunt(test, action), f"Click {action} under a post by {user}")
     s.press("Submit")
@@ -197,6 +208,7 @@ def tree(s: Solver) -> None:
     if path is None:
         raise OracleMiss(f"{s.goal!r}: {word!r} isn't the name of one entry")
     names: list[str] = s.world.page.evaluate("[...document.querySelectorAll('#tree span')].map((n) => n.textContent)")
+    # A path by names is only one path if every name on it is unique.
     if any(names.count(step) > 1 for step in path):
         raise OracleMiss(f"{s.goal!r}: a folder on the way has another's name")
     for step in path:

@@ -101,6 +101,7 @@ def record_one(world: MiniwobWorld, task: str, seed: int, losses: Losses | None 
         return None
     typed = {value.strip().lower() for value in end["inputs"].values()}
     near = [goal for goal in dict.fromkeys(solver.changed) if goal != solver.goal]
+    # A changed goal that says what a field holds anyway may be reached by accident.
     near = [goal for goal in near if not _says_typed(goal, solver.goal, typed)]
     rule = evaluator((*start.items(), ("solved", True)))  # a state of another task or seed doesn't reach this goal
     return Trace(
@@ -132,6 +133,7 @@ def _expressions(nodes: list[MiniwobNode]) -> tuple[tuple[Referred, ...], dict[i
     named = [node for node in nodes if node.place.clickable and node.place.name.strip() and len(node.place.name) < 40]
     for node in named:
         name = node.place.name
+        # A name that another element has too leaves open which is meant.
         if sum(other.place.name.lower() == name.lower() for other in nodes) > 1:
             continue
         left, top, right, bottom = node.place.box

@@ -49,6 +49,8 @@ class OddOracle:
         """Note the screen and the move, then act."""
         name = (place.name or place.text) if place else ""
         says = self._thought(action, odd, name, beside) if self.thoughtful else ""
+        # Whatever is done while something moves is odd for the same reason;
+        # `odd` of the step itself takes precedence.
         if self.moving and not isinstance(action, Finished):
             odd = odd or "animation"
         self.shots.append(self.world.observe())
@@ -56,6 +58,7 @@ class OddOracle:
         self.world.act(action)
 
     def _thought(self, action: Action, odd: str, name: str, beside: str) -> str:
+        # A wait, a step back, and a named scroll have no phrase that fits here.
         if odd not in _SAYS or isinstance(action, Wait | PressBack) or (odd == "scroll_back" and name):
             return thought(action, self.goal, name, self.rng)
         text = f'"{getattr(action, "content", "")}"'
@@ -65,6 +68,7 @@ class OddOracle:
     def reveal(self, key: str) -> ScreenElement:
         """Scroll until the element shows well. Raises `WorldError` if it doesn't."""
         for _ in range(14):
+            # More than 70 % visible, or the centre may lie under a bar.
             found = next((e for e in self.world.page_elements() if e.key == key), None)
             if found is not None and found.visible_share > 0.7 and (place := self.world.place(found)):
                 return place
@@ -80,6 +84,7 @@ class OddOracle:
     def scroll(self, direction: str) -> None:
         words = self.rng.choice((f"Scroll {direction}", f"Scroll {direction} to see more", "Look further"))
         odd = self.kind if self.kind in SCROLLING else ""
+        # A wheel needs no ends; a finger does, and where it starts is part of the step.
         if self.world.platform == "desktop":
             self.note(Scroll(direction=direction), words, odd=odd)
             return
@@ -102,6 +107,7 @@ class OddOracle:
 
     def write(self, do: Do) -> None:
         self.reveal(do.key)
+        # A field with the cursor needs no click, which would be another odd step.
         if not any(e.key == do.key and e.focused for e in self.world.page_elements()):
             self.tap(Do("tap", do.key))
         says = (f'Type "{do.text}"', f'Enter "{do.text}"', f'Write "{do.text}"')
@@ -120,6 +126,7 @@ class OddOracle:
 
     def bottom(self, do: Do) -> None:
         while not self.world.state()["ends"].get("main"):
+            # A list that grows as one scrolls would never end.
             if len(self.moves) > 14:
                 raise WorldError("the odd pages: the list has no end within 14 strokes")
             self.scroll("down")
@@ -132,6 +139,7 @@ class OddOracle:
         """The plan, waiting wherever the page loads, then Finished. Raises `WorldError` where it can't be done."""
         for do in task.plan:
             getattr(self, do.verb)(do)
+            # Loading takes ticks that only waiting gives.
             while self.world.state()["loading"]:
                 self.wait(Do("wait"))
         self.note(Finished(), "The task is complete")

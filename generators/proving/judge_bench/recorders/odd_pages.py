@@ -60,6 +60,8 @@ class OddPages:
         """Kinds in turn, each in its apps in turn. A screen that can't carry its task, or whose message covers what
         is needed next, is skipped."""
         turns, built, number = _turns(seed), 0, 0
+        # A bound on the tries: where many screens can't carry their task,
+        # fewer traces come rather than none ever.
         while built < count and number < 4 * count + 40:
             app, kind = turns[number % len(turns)]
             try:
@@ -86,6 +88,7 @@ class OddPages:
         world.reset(start)
         before = world.state()
         task = SCENARIOS[app][kind](before, rng)
+        # A goal that the start reaches already is reached by doing nothing.
         if task is None or reached(before, evaluator(task.checks)):
             self.losses.drop(f"odd/{app}", f"{kind}: the screen can't carry the task")
             return None
@@ -95,6 +98,7 @@ class OddPages:
         if not reached(end, evaluator(task.checks)):
             self.losses.drop(f"odd/{app}", f"{kind}: the end doesn't prove the goal")
             return None
+        # A goal that the end fulfils as well is no near miss: labelled so, it would be a wrong label.
         near = tuple(dict.fromkeys(goal for goal, checks in task.near if not reached(end, evaluator(checks))))
         uid = f"odd/{self.kind}/{app}.{kind}/{seed}"
         return Trace(
@@ -126,6 +130,7 @@ class OddPages:
             for _ in range(rng.randrange(3)):
                 elements = [element for element in world.observe().elements if element.clickable and element.key]
                 world.act(Click(rng.choice(elements).centre))
+                # A tap may start a load; its end is a tick away.
                 world.act(Wait())
             shot = world.observe()
             items, odd = _expressions(shot)
@@ -164,10 +169,12 @@ def _expressions(shot: Observation) -> tuple[tuple[Referred, ...], dict[int, str
         if not (element.clickable and element.name and element.key):
             continue
         name, _, beside = element.key.partition(":")
+        # Elements without a key (bars that the phone draws) can't be meant, so they make no name ambiguous.
         if sum(other.name.lower() == element.name.lower() for other in shot.elements if other.key) == 1:
             if element.role == "button" and not element.text:
                 odd[len(items)] = "tiny_icon"
             items.append(Referred(SAYS.get(element.role, "the {name} button").format(name=element.name), element))
+        # Buttons of a row have a key "verb:row", which says what stands beside them.
         elif name in ("del", "ship", "add", "remove") and beside:
             odd[len(items)] = "alike"
             what = f"Order {beside}" if name == "ship" else beside

@@ -45,6 +45,8 @@ def _task(
     """One of the phrasings filled with slots; `others`: slot → values it could have had."""
     words = rng.choice(goals)
     changed = [{**slots, slot: value} for slot in sorted(others) for value in others[slot] if value != slots[slot]]
+    # Only slots that this phrasing mentions: another value of the rest
+    # would leave the goal's words as they are.
     near = tuple((words.format(**new), checks(new)) for new in changed if f"{{{_slot(slots, new)}}}" in words)
     return OddTask(words.format(**slots), plan, checks(slots), near)
 
@@ -65,6 +67,7 @@ def _some(items: Sequence[str], rng: Random, count: int) -> list[str]:
 def _shop_plus(state: State, rng: Random) -> OddTask:
     names, count = list(state["products"]), rng.randint(3, 6)
     name = rng.choice(names)
+    # The product's page starts at one piece.
     plus = [_tap("qty:plus", "repeated_click")] * (count - 1)
     return _task(
         rng,
@@ -111,6 +114,7 @@ def _shop_compare(state: State, rng: Random) -> OddTask:
         ),
         slots,
         {"which": ("cheaper", "dearer"), "a": [n for n in names if n != b], "b": [n for n in names if n != a]},
+        # Both pages must have been seen: guessing the right one isn't comparing.
         lambda s: (("cart", {best(s): 1}), ("viewed", {s["a"]: True, s["b"]: True})),
         _tap(f"open:{a}"),
         Do("back", odd=kind),
@@ -132,6 +136,7 @@ def _shop_undo(state: State, rng: Random) -> OddTask:
         ),
         {"p": name},
         {"p": names},
+        # Restored by Undo, not added anew: both give the same cart.
         lambda s: (("cart", {s["p"]: 1}), ("restored", [s["p"]])),
         _tap(f"open:{name}"),
         _tap("add"),
@@ -146,6 +151,7 @@ def _shop_late(state: State, rng: Random) -> OddTask:
     name = rng.choice(names)
     plus = rng.randint(1, 2)
     slots = {"p": name, "n": str(plus + 1)}
+    # The first tap falls before the stock has come, which is what looks odd.
     more = [_tap("qty:plus", "late_effect"), *[_tap("qty:plus", "repeated_click")] * (plus - 1)]
     return _task(
         rng,
@@ -164,6 +170,7 @@ def _shop_late(state: State, rng: Random) -> OddTask:
 
 
 def _shop_rows(state: State, rng: Random) -> OddTask | None:
+    # Only a list has a button in every row; a grid of cards has none.
     if not state["list"]:
         return None
     names = list(state["products"])
@@ -175,6 +182,7 @@ def _shop_rows(state: State, rng: Random) -> OddTask | None:
         (f"Add {text} to the cart from the list", f"Without opening its page, put {text} into the cart"),
         slots,
         {slot: [n for n in names if n not in chosen] for slot in slots},
+        # Nothing viewed: the goal asks for the list's buttons, and the product pages have one too.
         lambda s: (("cart", dict.fromkeys(s.values(), 1)), ("viewed", {})),
         *(_tap(f"add:{name}", "same_buttons", name) for name in chosen),
     )
@@ -197,6 +205,7 @@ def _inbox_refresh(state: State, rng: Random) -> OddTask:
 
 def _inbox_toast(state: State, rng: Random) -> OddTask:
     names = list(state["present"])
+    # Among the first messages, which need no scrolling while the toast shows.
     gone, read = _some(names[:7], rng, 2)
     return _task(
         rng,
@@ -219,6 +228,7 @@ def _inbox_rows(state: State, rng: Random) -> OddTask:
         (f"Delete {text}", f"Remove {text} from the inbox"),
         slots,
         {slot: [n for n in names if n not in chosen] for slot in slots},
+        # Deletions that were undone in between don't count.
         lambda s: (*((f"present.{name}", False) for name in s.values()), ("restored", [])),
         *(_tap(f"del:{name}", "same_buttons", name) for name in chosen),
     )
@@ -287,6 +297,7 @@ def _inbox_late(state: State, rng: Random) -> OddTask:
 
 def _inbox_alike(state: State, rng: Random) -> OddTask:
     names = list(state["present"])
+    # From the end of the list, past many subjects that look alike.
     name = rng.choice(names[-4:])
     return _task(
         rng,

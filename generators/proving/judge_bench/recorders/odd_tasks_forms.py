@@ -14,6 +14,7 @@ TABS = ("Day", "Week", "Month")
 # --- account ----------------------------------------------------------------------------------------------------------
 def _mails(state: State, rng: Random) -> list[str]:
     first, _, last = state["mail"].partition("@")[0].partition(".")
+    # Addresses that a hurried reader takes for the right one.
     return [state["mail"], f"{first}.{last}@example.net", f"{last}.{first}@example.org", f"{first}@example.org"]
 
 
@@ -48,6 +49,7 @@ def _account_selected(state: State, rng: Random) -> OddTask:
         ),
         {"m": mails[0], "w": secrets[0], "k": kind},
         {"k": ("Personal", "Business"), "m": mails, "w": secrets},
+        # The whole record at once: each slot changed alone makes another.
         lambda s: (("signed", {"email": s["m"], "secret": s["w"], "kind": s["k"]}),),
         *_sign_in(mails[0], secrets[0], _tap(f"kind:{kind}", "noop_selected")),
     )
@@ -121,6 +123,7 @@ def _planner_compare(state: State, rng: Random) -> OddTask:
         slots,
         {"which": ("more", "fewer")},
         lambda s: ((f"seen.{s['a']}", True), (f"seen.{s['b']}", True), ("saved.tab", best(s))),
+        # Seen in this order, and back to the first where that one is to be saved.
         *(_tap(f"tab:{tab}", kind) for tab in (a, b, *((a,) if best(slots) == a else ()))),
         _tap("save"),
     )
@@ -147,6 +150,7 @@ def _planner_plus(state: State, rng: Random) -> OddTask:
 def _planner_late(state: State, rng: Random) -> OddTask:
     tab = rng.choice(TABS)
     go = _go_tab(state, tab)
+    # Without a tab to go to there is nothing to do meanwhile but wait.
     after = [Do(d.verb, d.key, odd="late_effect") for d in go] or [Do("wait", odd="late_effect")]
     return _task(
         rng,

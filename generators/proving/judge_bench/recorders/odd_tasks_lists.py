@@ -91,6 +91,7 @@ def _open_orders(state: State) -> list[str]:
 
 def _orders_alike(state: State, rng: Random) -> OddTask:
     names = _open_orders(state)
+    # From the lower half, so that the list has to be scrolled past entries that look alike.
     order = rng.choice(names[len(names) // 2 :])
     return _task(
         rng,
@@ -107,6 +108,7 @@ def _orders_rows(state: State, rng: Random) -> OddTask | None:
     if not state["inline"]:
         return None
     names = _open_orders(state)
+    # Shipped in sorted order: the state lists orders as they are shipped, the check in sorted order.
     chosen = sorted(_some(names[:9], rng, rng.randint(1, 2)))
     slots = dict(zip("op", chosen, strict=False))
     text = "orders {o} and {p}" if len(chosen) == 2 else "order {o}"
@@ -115,6 +117,7 @@ def _orders_rows(state: State, rng: Random) -> OddTask | None:
         (f"Ship {text} from the list", f"Use the Ship button in the list for {text}"),
         slots,
         {slot: [n for n in names if n not in chosen] for slot in slots},
+        # Nothing opened: the goal asks for the list's button, and an order's page has one too.
         lambda s: (("shipped", sorted(s.values())), ("opened", [])),
         *(_tap(f"ship:{order}", "same_buttons", f"Order {order}") for order in chosen),
     )
@@ -191,6 +194,7 @@ def _orders_pin(state: State, rng: Random) -> OddTask:
 
 def _orders_compare(state: State, rng: Random) -> OddTask | None:
     names, items = _open_orders(state)[:6], state["items"]
+    # Orders of as many items have no right answer.
     pairs = [(a, b) for a in names for b in names if items[a] != items[b]]
     if not pairs:
         return None
@@ -206,6 +210,7 @@ def _orders_compare(state: State, rng: Random) -> OddTask | None:
         ("Open orders {a} and {b} and mark the one with {which} items as shipped",),
         slots,
         {"which": ("more", "fewer")},
+        # The page that is opened last belongs to the order that is marked.
         lambda s: (("shipped", [best(s)]), ("opened", [s["a"], s["b"], best(s)])),
         _tap(f"order:{a}"),
         Do("back", odd=kind),

@@ -52,6 +52,7 @@ class OddWorld(BrowserWorld):
     def reset(self, start: Mapping[str, object]) -> None:
         """`start` = {"app", "seed", "anim", "waits", "rows"}: anim as in `MOVING` or "", waits = actions that loading
         lasts, rows = whether every row of a list surely has its button."""
+        # Or what the pointer rested on before stays lit on the first screen.
         self.page.mouse.move(0, 0)
         self.page.evaluate("config => oddStart(config)", {**start, "platform": self.kind})
 
@@ -73,6 +74,7 @@ class OddWorld(BrowserWorld):
 
     def act(self, action: Action) -> None:
         """See `World.act`; every action but Finished and CallUser lets one tick pass."""
+        # Neither touches the page, so no time passes.
         if isinstance(action, Finished | CallUser):
             return
         super().act(action)
@@ -83,6 +85,7 @@ class OddWorld(BrowserWorld):
             (x, y), (_, y2) = self.pixel(action.start), self.pixel(action.end)
             path = [x, y, y - y2]
         else:
+            # A wheel turns over the middle of the page, where no other part scrolls.
             path = [*self.pixel((500, 500)), {"down": WHEEL_PX, "up": -WHEEL_PX}.get(action.direction, 0)]
         self.page.evaluate("([x, y, dy]) => oddScroll(x, y, dy)", path)
 

@@ -65,6 +65,7 @@ class PageOracle:
             return
         width, height = self.world.size_px
         view = where["viewBottom"] - where["viewTop"]
+        # Relative to what scrolls, not the screen: a stroke on a fixed bar moves nothing.
         x, low = width * self.rng.uniform(0.4, 0.7), where["viewTop"] + view * self.rng.uniform(0.68, 0.85)
         points = [point_to_unit(p, (width, height)) for p in ((x, low), (x, low - view * self.rng.uniform(0.4, 0.55)))]
         start, end = points if direction == "down" else points[::-1]
@@ -82,6 +83,7 @@ class PageOracle:
 
     def type(self, key: str, text: str) -> None:
         self.reveal(key)
+        # A field with the cursor needs no tap, which would be an odd step.
         if not any(e.key == key and e.focused for e in self.world.pages.elements()):
             self.tap(key)
         self.do(Type(text), self.rng.choice((f'Type "{text}"', f'Enter "{text}"', f'Write "{text}"')), self.reveal(key))
@@ -94,6 +96,7 @@ class PageOracle:
         element = self.reveal(key)
         left, top, right, bottom = element.box
         target = (round(left + (right - left) * int(percent) / 100), round((top + bottom) / 2))
+        # A touch on a slider's track sets it; a mouse drags the handle from where it is.
         words = f"Move the {element.name} slider"
         if self.world.platform == "mobile":
             self.do(Click(target), words, element)
@@ -120,6 +123,7 @@ class PageOracle:
         elif task.entry:
             self.tap(f"app:{task.app}")
         for verb, *args in task.plan:
+            # Pages load after any step of the plan, so each step waits first.
             self.wait()
             getattr(self, verb)(*args)
         self.wait()
@@ -160,6 +164,7 @@ class OwnPagesRecorder:
         app, home = app_of(family), rng.random() < 0.5
         start = {"app": app, "seed": seed, "home": home and self.kind == "phone"}
         if home and self.kind == "desktop":
+            # On a desktop the task starts in another app, since there is no home screen.
             start["app"] = rng.choice([other for other in APPS if other != app])
         world.reset(start)
         before = world.state()
@@ -167,11 +172,13 @@ class OwnPagesRecorder:
         if not tasks:
             self.losses.drop(f"own/{family}", "the screen can't carry the task")
             return None
+        # Sorted: the draw must not depend on the order in which variants were found.
         task = rng.choice([tasks[key] for key in sorted(tasks)])
         task = replace(task, entry=home)
         oracle = PageOracle(world, task.goal, rng)
         oracle.run(task, by_name=home and self.kind == "phone" and rng.random() < 0.5)
         end = world.state()
+        # A goal that held before proves nothing: doing nothing would reach it too.
         if not holds(end, task.checks) or holds(before, task.checks):
             self.losses.drop(f"own/{family}", "the end doesn't prove the goal")
             return None
@@ -199,6 +206,7 @@ class OwnPagesRecorder:
             world.reset({"app": app, "seed": GROUNDING_SEED + seed + number, "home": False})
             for _ in range(rng.randrange(3)):
                 seen = world.observe().elements
+                # Keys of the system bar would leave the app.
                 elements = [p for p in seen if p.clickable and p.key and not p.key.startswith("sys:")]
                 if elements:
                     world.act(Click(rng.choice(elements).centre))
@@ -226,6 +234,7 @@ def near_misses(task: PageTask, tasks: Mapping[str, PageTask], end: dict[str, An
     """Goals that differ from the task's in one slot and that the end state doesn't reach, in the task's own words."""
     goals = []
     words = task.templates[task.template]
+    # Slots that this phrasing leaves out can't make its words differ.
     lines = [slot for slot in task.slots if f"{{{slot}}}" in words]
     for key in sorted(tasks):
         other = tasks[key]

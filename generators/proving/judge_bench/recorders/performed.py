@@ -58,10 +58,12 @@ class Performed:
         """Note the screen and the action that comes next, on the element it is meant for."""
         shot = self.world.observe()
         if isinstance(action, Click):
+            # Typing goes to the field that was tapped last; a tap elsewhere takes the cursor away.
             self._field = place.key if place is not None and place.role == "textbox" else ""
         elif isinstance(action, Type) and self._field:
             place = shot.element(self._field)
         if isinstance(action, Scroll) and not action.direction and action.start and action.end:
+            # A stroke's direction is noted with it: judges and words need it, planners give ends only.
             action = Scroll(action.start, action.end, scroll_direction(action.start, action.end))
         key, box = (place.key, place.box) if place is not None else ("", None)
         name = place.name or place.text if place is not None else ""
@@ -79,6 +81,7 @@ class Performed:
         return words.format(press=press, name=name, text=text, direction=direction)
 
     def _thought(self, action: Action, name: str) -> str:
+        # These have no phrase in `thoughts`; a thought with the wrong verb would be a defect.
         if not self.thoughtful or isinstance(action, LongPress | Drag | CallUser):
             return ""
         return thought(action, self.goal, name, self.rng)
@@ -91,6 +94,7 @@ def one_entity_apart(goal: str, other: str) -> bool:
     if first is None:
         return False
     rest = zip(reversed(one[first:]), reversed(two[first:]))
+    # The common tail stops at the common head, which repeated words could make overlap.
     tail = next((n for n, (a, b) in enumerate(rest) if a != b), min(len(one), len(two)) - first)
     changed = one[first : len(one) - tail], two[first : len(two) - tail]
     return all(1 <= len(words) <= MOST_CHANGED for words in changed)

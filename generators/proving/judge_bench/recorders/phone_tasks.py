@@ -42,6 +42,8 @@ class PhoneRecorder:
         """Families in turn, in an order drawn by the seed; a phone that can't carry its family's task is skipped."""
         families = Random(f"judge-bench/phone/{seed}").sample(list(FAMILIES), len(FAMILIES))
         built, number = 0, 0
+        # A bound on the tries: where most families fail on these phones,
+        # fewer traces come rather than none ever.
         while built < count and number < 4 * count + 40:
             family = families[number % len(families)]
             trace = record_one(world, family, FIRST_SEED + seed + number, self.losses)
@@ -57,6 +59,7 @@ class PhoneRecorder:
             app = APPS[number % len(APPS)]
             world.reset({"seed": GROUNDING_SEED + seed + number, "open": f"vesper://{app}"})
             for _ in range(rng.randrange(3)):
+                # Keys of the system bar stand on every screen: taps on them would leave the app.
                 elements = [p for p in world.elements() if p.clickable and not p.key.startswith("sys:")]
                 if elements:
                     world.act(Click(rng.choice(elements).centre))
@@ -78,6 +81,7 @@ def record_one(world: PhoneWorld, family: str, seed: int, losses: Losses | None 
         return None
     rule = task.evaluator()
     world.reset(task.start)
+    # A task that is already done proves nothing: doing nothing would reach its goal too.
     if holds(rule, world.state(), world.answer):
         losses.drop(lost, "the goal is reached before anything is done")
         return None
@@ -95,6 +99,7 @@ def record_one(world: PhoneWorld, family: str, seed: int, losses: Losses | None 
     if len(noted.moves) > MOST_STEPS:
         losses.drop(lost, f"more than {MOST_STEPS} moves")
         return None
+    # A goal whose rule the end state fulfils as well is no near miss: labelled so, it would be a wrong label.
     near = tuple(sorted({other.goal for other in variants(task) if not holds(other.evaluator(), end, answer)}))
     return Trace(
         f"phone/{family}/{seed}",
@@ -121,6 +126,7 @@ def variants(task: PhoneTask) -> Iterator[PhoneTask]:
         try:
             given = {name: task.start[name] for name in ("world", "seed")}
             other = FAMILIES[task.family](given, snapshot, Random(f"variants/{task.goal}/{draw}"))
+        # A family draws from lists of the phone; an empty one means that there is no other task of it here.
         except IndexError:
             continue
         if other is not None and other.start == task.start and one_entity_apart(task.goal, other.goal):

@@ -21,6 +21,8 @@ LONGEST_NAME = 60
 
 def references(shot: Observation) -> tuple[Referred, ...]:
     """An expression for each element that can be clicked and whose name no other element has; system keys aside."""
+    # Counted among all elements, not the clickable ones: a text that
+    # reads the same makes a name ambiguous too.
     names = [element.name.lower() for element in shot.elements]
     alone = [
         element

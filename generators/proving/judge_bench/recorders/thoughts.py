@@ -24,6 +24,7 @@ _OTHER: dict[type, tuple[str, ...]] = {
 
 def thought(action: Action, goal: str, name: str, rng: Random) -> str:
     """One of several phrasings that name the action and its reason; "" for an action that has none here."""
+    # Actions that point at nothing first; all others point, and need a name to be spoken of.
     for kind, phrases in _OTHER.items():
         if isinstance(action, kind):
             return _filled(rng.choice(phrases), action, goal, name)

@@ -93,6 +93,8 @@ class WebPages:
             order = Random(f"{self.name}/{what}/{seed}/{number}").sample(sorted(self.groups), len(self.groups))
             for group in order:
                 pages = self.groups[group]
+                # The seed shifts the page within its group, so that another seed
+                # sees other pages in the same order of groups.
                 page = pages[(seed + number) % len(pages)]
                 if page not in self.unsteady:
                     yield page, Random(f"judge-bench/{self.name}/{what}/{page}/{seed}/{number}")
@@ -103,6 +105,7 @@ class WebPages:
         """See `Recorder.record`."""
         built, turns, seen = 0, self.turns(seed, "episodes"), Counter[str]()
         for number, (page, rng) in enumerate(turns):
+            # A bound on the tries: on a folder of poor pages fewer traces come rather than none ever.
             if built == count or number >= 4 * count + 2 * len(self.groups):
                 return
             try:
@@ -125,6 +128,7 @@ class WebPages:
             return None
         oracle.finish()
         end, rule = world.state(), evaluator(check for clause in clauses for check in clause.checks)
+        # A clause that held before anything was done is done by doing nothing, so its goal proves nothing.
         if not reached(end, rule) or any(reached(before, evaluator(clause.checks)) for clause in clauses):
             self.losses.drop(family, "the end doesn't prove the goal")
             return None
@@ -226,9 +230,12 @@ def _goal(clauses: list[Clause], end: dict[str, Any], rng: Random) -> tuple[str,
     near = []
     for at, clause in enumerate(clauses):
         for slots, checks in clause.others:
+            # Only where the end state contradicts it: some other entities
+            # end up in the wanted state all the same.
             if not reached(end, evaluator(checks)):
                 near.append(joined([*parts[:at], clause.say(ways[at], slots), *parts[at + 1 :]], way))
     goal = joined(parts, way)
+    # Another clause of equal words can give the goal itself, which is no miss.
     near = [other for other in dict.fromkeys(near) if other != goal]
     return goal, tuple(rng.sample(near, min(len(near), NEAR_MISSES)))
 

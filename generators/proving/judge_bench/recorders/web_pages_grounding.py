@@ -60,6 +60,7 @@ def screen(world: WebWorld, page: str, rng: Random, uid: str) -> GroundingScreen
     items, odd = expressions(world, shot, elements, rng)
     if len(items) < LEAST:
         return None
+    # The same way once more: an animation or a clock would move what the boxes were measured on.
     world.reset(start)
     for _ in range(strokes):
         world.act(Scroll(direction="down"))
@@ -74,6 +75,7 @@ def expressions(
     world: WebWorld, shot: Observation, elements: list[ObservedElement], rng: Random
 ) -> tuple[tuple[Referred, ...], dict[int, str]]:
     """At most `MOST` expressions in reading order, and which of them are hard."""
+    # Hit-tested one by one: a box from the DOM may be covered by a bar or a dialog.
     found = [
         (seen, said, place, odd)
         for seen, said, odd in _said(elements, rng)
@@ -94,6 +96,7 @@ def _lands(world: WebWorld, seen: ObservedElement, place: ScreenElement) -> bool
 
 def _said(elements: list[ObservedElement], rng: Random) -> Iterator[tuple[ObservedElement, str, str]]:
     """(element, expression, kind of hard negative or ""): by name where it is alone, else by a neighbour's."""
+    # What shows for less than 70 % may have its centre off the screen or under another element.
     controls = [seen for seen in elements if seen.clickable and seen.share > 0.7]
     words: set[str] = set()
     for seen in controls:
@@ -107,6 +110,7 @@ def _said(elements: list[ObservedElement], rng: Random) -> Iterator[tuple[Observ
                 odd = _hard(seen, icon, controls)
         elif kind in WHAT and (anchor := _neighbour(seen, kind, controls, elements)):
             said, odd = rng.choice(BESIDE).format(what=WHAT[kind], anchor=anchor), "alike"
+        # Two elements of the same expression would make both answers right.
         if said and said not in words:
             words.add(said)
             yield seen, said, odd
@@ -123,6 +127,7 @@ def _hard(seen: ObservedElement, icon: bool, controls: list[ObservedElement]) ->
     left, top, right, bottom = seen.box
     if icon and max(right - left, bottom - top) <= 2 * TINY_PX or min(right - left, bottom - top) < TINY_PX * 0.7:
         return "tiny_icon" if icon or seen.role in TICKED else ""
+    # Each inside the other (equal boxes) is one control drawn twice, not a nested pair.
     around = any(other.key != seen.key and _contains(seen, other) and not _contains(other, seen) for other in controls)
     return "nested" if seen.raw["inside"] or around else ""
 
@@ -152,6 +157,8 @@ def _neighbour(
         if _contains(seen, text) or _contains(text, seen):
             continue
         gap = _gap(seen, text)
+        # The text must be clearly nearer than to any control like it (1.6 times
+        # and 8 px), or the expression could mean that.
         if gap < reach and all(_gap(other, text) > 1.6 * gap + 8 for other in like if other.key != seen.key):
             best, reach = text.name, gap
     return best
@@ -159,6 +166,7 @@ def _neighbour(
 
 def _contains(outer: ObservedElement, inner: ObservedElement) -> bool:
     a, b = outer.box, inner.box
+    # A pixel of leeway: browsers round the edges of a child beyond its parent's.
     return a[0] <= b[0] + 1 and a[1] <= b[1] + 1 and a[2] >= b[2] - 1 and a[3] >= b[3] - 1
 
 

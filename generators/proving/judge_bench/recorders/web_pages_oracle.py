@@ -52,6 +52,7 @@ class WebPageOracle:
 
     def do(self, action: Action, phrases: Sequence[str], seen: ObservedElement | None = None, **slots: str) -> None:
         """Note the screen and the move, then act."""
+        # Before the action: the trace pairs a move with the screen that it was decided on.
         shot = self.world.observe()
         place = shot.element(seen.key) if seen else None
         if seen and place is None:
@@ -81,6 +82,8 @@ class WebPageOracle:
         across, down = self.rng.uniform(0.35, 0.65), self.rng.uniform(0.4, 0.6)
         x, y = left + (right - left) * across, top + (bottom - top) * down
         width, height = self.world.size_px
+        # Rounded to the frame's grid, which is coarser than pixels on
+        # wide screens: so it is hit-tested once more.
         point = int(x * 1000 / width + 0.5), int(y * 1000 / height + 0.5)
         if not self.world.hits(seen.key, point):
             place = self.world.element(seen)
@@ -99,7 +102,9 @@ class WebPageOracle:
         """Replace what stands in a field."""
         seen = self.click(key, "field")
         if seen.raw["value"]:
+            # A click only puts the cursor into the field; typing would add to the old text.
             self.do(Hotkey(("ctrl", "a")), CLEAR)
+        # Seen anew: the click may have scrolled the page or opened something.
         self.do(Type(text), TYPE, self.reveal(key), text=text)
 
     def hover(self, key: str) -> None:

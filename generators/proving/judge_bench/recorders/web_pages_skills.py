@@ -70,6 +70,7 @@ def follow(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | Non
     if not found:
         return None
     seen, page = oracle.rng.choice(found)
+    # Entities of the same menu make the hardest near misses; others only where there are none.
     kin = [(s, p) for s, p in found if p != page and s.raw["menu"] == seen.raw["menu"]] or found
     oracle.click(seen.key, "link")
     others = tuple(({"name": s.label}, (("page", p),)) for s, p in kin if p != page)
@@ -107,6 +108,7 @@ def pick(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     oracle.click(menu.key, "menu")
     found = named(oracle.world.see(), lambda s: s.raw["entry"] and s.role in ("link", "button", "menuitem"))
     found = [s for s in found if s.raw["menu"] == menu.raw["drops"] and not s.raw["toggle"]]
+    # A link that leads to a page isn't an entry: what it does is shown by the page, not by `chosen`.
     found = [s for s in found if s.raw["anchor"] or s.tag != "a"]
     if not found:
         raise WorldError(f"{oracle.world.name}: the drop-down {menu.label!r} has no entry to choose")
@@ -118,6 +120,7 @@ def pick(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
 
 def _fields(oracle: WebPageOracle, offers: list[ObservedElement]) -> list[ObservedElement]:
     state = oracle.world.state()["values"]
+    # A field is filled once: typing again would undo the first clause, whose check then fails.
     typed = {move.key for move in oracle.moves if isinstance(move.action, Type)}
     return [
         s
@@ -149,6 +152,7 @@ def _other_texts(
     found = [
         ({"name": seen.label, "text": other}, ((f"{part}.{seen.key}", other),)) for other in texts if other != text
     ]
+    # The right text in the wrong field; two at most, so that they don't crowd out the wrong texts.
     swapped = [({"name": s.label, "text": text}, ((f"{part}.{s.key}", text),)) for s in fields if s.key != seen.key]
     return (*found, *swapped[:2])
 
@@ -156,6 +160,7 @@ def _other_texts(
 def tick(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     """Toggle a checkbox or a switch, or choose a radio button."""
     done = {move.key for move in oracle.moves}
+    # A second toggle would undo the first; and a radio button that is chosen can't be unchosen by a click.
     found = [s for s in named(offers, lambda s: s.role in TICKED) if s.key not in done and not s.raw["readonly"]]
     found = [s for s in found if not (s.role == "radio" and s.raw["checked"])]
     if not found:
@@ -163,6 +168,7 @@ def tick(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     seen = oracle.rng.choice(found)
     oracle.click(seen.key, "switch" if seen.raw["switch"] else seen.role)
     same = [s for s in found if s.role == seen.role and s.raw["checked"] == seen.raw["checked"] and s.key != seen.key]
+    # Of one group if there is any: for radio buttons the others of the group are the ones really confused.
     kin = [s for s in same if s.raw["group"] == seen.raw["group"]] or same
     wanted = not seen.raw["checked"]
     words = _RADIO if seen.role == "radio" else _ON if wanted else _OFF
@@ -216,6 +222,7 @@ def answer(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | Non
     others: list[tuple[dict[str, str], Checks]] = [
         ({**slots, "answer": s.label}, ((path, s.key),)) for s in found if s.key != seen.key
     ]
+    # The same button in mind, but the wrong dialog.
     others += [
         ({**slots, "name": s.label}, ((f"dialogs.{s.raw['aim']}.opened", 1),))
         for s in openers

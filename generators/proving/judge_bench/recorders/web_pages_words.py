@@ -71,6 +71,7 @@ def text_for(caption: str, kind: str, rng: Random) -> str:
     """Something to type that suits a field by its caption and input type."""
     words = caption.lower()
     first, last = rng.choice(_FIRST), rng.choice(_LAST)
+    # From the narrowest kind to the widest: "email address" is no street, and "name" stands in many captions.
     if kind == "number" or any(word in words for word in ("zip", "postal", "amount", "quantity", "number of")):
         return str(rng.randint(11, 989))
     if kind == "email" or "mail" in words:
