@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pipelines.prompts import HISTORY_FORMS, HistoryForm
 from schemas.action_types import ACTION_SPACE, ActionSpace, check_space
-from trainer.settings.model_shape import Shape
+from trainer.settings.model_shape import ActionCodec, Shape
 from trainer.settings.reading import Reading
 
 NANO_BASE = Path(__file__).parent / "weights" / "nano_base"
@@ -49,6 +49,8 @@ class Preset:
     """How it was trained to look at screens, and looks at them unless it is asked to look otherwise."""
     action_space: ActionSpace = ACTION_SPACE
     """Which actions it was taught: its replies are read as those of that space."""
+    action_codec: ActionCodec = "text"
+    """How the actions of its replies are written in tokens (`trainer.modeling.codecs`)."""
 
     def __post_init__(self) -> None:
         if bool(self.source) == (self.shape is not None):
@@ -59,6 +61,11 @@ class Preset:
                 f"{self.max_pixels}"
             )
         check_space(self.action_space)
+        if self.action_codec not in get_args(ActionCodec):
+            raise ValueError(
+                f"preset {self.name}: expected action_codec {' or '.join(get_args(ActionCodec))}, found "
+                f"{self.action_codec!r:.40}"
+            )
         window = self.reading.window
         if self.reading.mode == "windows" and window[0] * window[1] > self.max_pixels:
             raise ValueError(
@@ -78,7 +85,13 @@ class Preset:
             "shape": self.shape.plain() if self.shape else None,
             "reading": self.reading.plain(),
         }
-        usual = {"history": "action", "thinking": False, "reading": Reading().plain(), "action_space": ACTION_SPACE}
+        usual = {
+            "history": "action",
+            "thinking": False,
+            "reading": Reading().plain(),
+            "action_space": ACTION_SPACE,
+            "action_codec": "text",
+        }
         # left out, so that the preset of a checkpoint from before these settings has the bytes it had
         for name, plain in usual.items():
             if found[name] == plain:

@@ -163,6 +163,7 @@ def _preset(folder: Path) -> Plain | None:
         if found is None
         else {
             "instruction_first": found.get("instruction_first", True),
+            "action_codec": found.get("action_codec", "text"),
             **{key: found.get(key) for key in (*_PRESET, *_PRESET_SIZES)},
         }
     )

@@ -29,6 +29,7 @@ import torch
 from pipelines.store.images import image_size, open_image
 from trainer.modeling import tokenizer as words
 from trainer.modeling.batches import BadSample, Batch, PixelPicture, Prompt, Row, row_images
+from trainer.modeling.codecs.coding import decode, encode
 from trainer.modeling.drafts import Drafts
 from trainer.modeling.rope_positions import rope_positions
 from trainer.modeling.seen_pictures import Features, SeenPictures
@@ -234,13 +235,13 @@ class Processor:
 
     def answer(self, text: str) -> list[int]:
         """Label ids of an answer, closed by the end token unless it was too long and got cut."""
-        ids = words.encode_text(self.tokenizer, text)
+        ids = words.encode_text(self.tokenizer, encode(text, self.preset.action_codec))
         limit = self.preset.max_answer_tokens
         return ids[:limit] if len(ids) >= limit else [*ids, self.end_id]
 
     def text(self, ids: Sequence[int]) -> str:
-        """Reply text of generated ids."""
-        return words.decode(self.tokenizer, ids)
+        """Reply text of generated ids, its action in the text of the corpus whatever the codec."""
+        return decode(words.decode(self.tokenizer, ids), self.preset.action_codec)
 
     def coordinate_places(self, ids: Sequence[int]) -> list[int]:
         """Indices of number tokens inside brackets that hold nothing but numbers and commas."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import model_validator
 
 from schemas.settings import Number, Settings, Whole, setting
+
+ActionCodec = Literal["text", "compact", "tool_path"]
+"""How a model writes actions in tokens (`trainer.modeling.codecs`)."""
 
 
 class Shape(Settings):

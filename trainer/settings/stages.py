@@ -30,7 +30,17 @@ BASE = TrainerStage(
     make="trainer.stages.checkpoints:base",
     checks=stage_checks.BASE,
     reads=(CORPUS,),
-    settings=("preset", "shape", "pixels", "reading", "seed", "tokenizer_texts", "weights", "action_space"),
+    settings=(
+        "preset",
+        "shape",
+        "pixels",
+        "reading",
+        "seed",
+        "tokenizer_texts",
+        "weights",
+        "action_space",
+        "action_codec",
+    ),
 )
 MID_TRAINED = TrainerStage(
     name="mid_trained",

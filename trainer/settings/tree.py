@@ -19,7 +19,7 @@ from schemas.settings import ALWAYS, NEVER, Number, Settings, SettingsError, Who
 from trainer.settings.distill import DistillSettings
 from trainer.settings.domains import DOMAINS, USUAL, DomainName
 from trainer.settings.measuring import EpisodesSettings, EvalConfig, MergeSettings, StaircaseForm, SuitesSection
-from trainer.settings.model_shape import Shape
+from trainer.settings.model_shape import ActionCodec, Shape
 from trainer.settings.offline import OfflineSection
 from trainer.settings.online import OnlineSection
 from trainer.settings.own import with_stages
@@ -84,6 +84,11 @@ class TrainerSettings(Settings):
         ACTION_SPACE,
         "Which actions the model is taught, and its replies may be: the deployment's, unless it is said here. "
         "Checkpoints remember it, and two spaces are neither merged nor distilled.",
+    )
+    action_codec: ActionCodec = setting(
+        "text",
+        "How the actions of replies are written in tokens: text, as the corpus has them; compact, without names of "
+        "arguments; tool_path, points as moves. Checkpoints remember it, and read their replies back.",
     )
     route: Literal["method", "successor"] = setting(
         "method",

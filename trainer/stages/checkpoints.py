@@ -104,7 +104,11 @@ def _kept_base(context: Context, folder: Path, preset: Preset) -> StageResult:
             f"weights {place}: expected a checkpoint that speaks {preset.action_space}, found one that speaks "
             f"{spoken} (action_space {spoken} trains it on)"
         )
-    taught: dict[str, Any] = {"reading": context.settings.reading, "action_space": preset.action_space}
+    taught: dict[str, Any] = {
+        "reading": context.settings.reading,
+        "action_space": preset.action_space,
+        "action_codec": preset.action_codec,
+    }
     kept.processor.preset = replace(kept.processor.preset, **taught)
     record = checkpoints.lineage(
         context.stage,

@@ -41,7 +41,7 @@ def preset_from(settings: TrainerSettings) -> Preset:
     Raises `ValueError` for overrides that the preset can't take."""
     found, pixels = preset(settings.preset), settings.pixels
     changes: dict[str, Any] = {} if settings.weights else {"reading": settings.reading}
-    changes |= {"action_space": settings.action_space}
+    changes |= {"action_space": settings.action_space, "action_codec": settings.action_codec}
     if found.shape is None:
         if settings.shape.model_fields_set:
             # Sizes of published weights are the weights' own.

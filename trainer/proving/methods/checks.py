@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from trainer.proving.methods import MethodCheck, clashing_platforms, ladder, loophole
+from trainer.proving.methods import MethodCheck, clashing_platforms, codec_tokens, ladder, loophole
 
-CHECKS: dict[str, MethodCheck] = {one.name: one for one in (loophole.CHECK, clashing_platforms.CHECK, ladder.CHECK)}
+CHECKS: dict[str, MethodCheck] = {
+    one.name: one for one in (loophole.CHECK, clashing_platforms.CHECK, ladder.CHECK, codec_tokens.CHECK)
+}

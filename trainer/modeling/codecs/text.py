@@ -1,0 +1,7 @@
+"""The text of the corpus itself: the reference."""
+
+from __future__ import annotations
+
+from trainer.modeling.codecs import ActionTexts
+
+TEXT = ActionTexts(write=lambda action: None, read=lambda coded: None)
