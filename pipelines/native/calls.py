@@ -183,12 +183,12 @@ def read_calls(text: str, vocabulary: Vocabulary) -> MappedCalls:
     calls = parse_script(text.strip())
     if not calls:
         raise CallError("missing_field", "expected a call, found none", OTHER)
-    made = [_one(call, vocabulary) for call in calls]
-    if len(made) == 1:
-        return made[0]
-    actions = tuple(action for one in made for action in one.actions)
-    rules = tuple(dict.fromkeys(rule for one in made for rule in one.rules))
-    return MappedCalls(actions, "several calls", any(one.lossy for one in made), rules)
+    mapped = [_one(call, vocabulary) for call in calls]
+    if len(mapped) == 1:
+        return mapped[0]
+    actions = tuple(action for one in mapped for action in one.actions)
+    rules = tuple(dict.fromkeys(rule for one in mapped for rule in one.rules))
+    return MappedCalls(actions, "several calls", any(one.lossy for one in mapped), rules)
 
 
 def _one(call: PyAutoGuiCall, vocabulary: Vocabulary) -> MappedCalls:

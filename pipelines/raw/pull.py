@@ -52,7 +52,7 @@ def first_rows(repo: str, rows: int, target: Path, *, revision: str | None = Non
     from datasets.exceptions import DatasetsError
 
     listing = hub.list_repository(repo, revision)
-    made: dict[str, int] = {}
+    rows_by_file: dict[str, int] = {}
     try:
         for config in datasets.get_dataset_config_names(repo, revision=listing.commit):
             streams = datasets.load_dataset(repo, config, revision=listing.commit, streaming=True)
@@ -65,10 +65,10 @@ def first_rows(repo: str, rows: int, target: Path, *, revision: str | None = Non
                 path = local_path(target, f"{config}/{split}-first-{rows}.parquet")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 pq.write_table(taken.data.table, path)
-                made[path.relative_to(target.resolve()).as_posix()] = taken.num_rows
+                rows_by_file[path.relative_to(target.resolve()).as_posix()] = taken.num_rows
     except (DatasetsError, OSError, ValueError) as error:
         raise PullError(f"{repo}: no rows can be streamed: {str(error).splitlines()[0][:200]}") from error
-    return made
+    return rows_by_file
 
 
 def copy_tree(origin: str, target: Path) -> tuple[int, int]:

@@ -216,7 +216,7 @@ def _elements(data: bytes, size: tuple[int, int]) -> list[dict[str, Any]]:
         listed = json.loads(data)["clickable_elements"]
     except (ValueError, KeyError, TypeError):
         return []
-    made = []
+    elements = []
     for element in listed if isinstance(listed, list) else []:
         try:
             box = list(unit_box(element["bbox"], size, "?"))
@@ -227,8 +227,8 @@ def _elements(data: bytes, size: tuple[int, int]) -> list[dict[str, Any]]:
         # What it does tells more than the words that stand on it.
         name = said if isinstance(said, str) and said.strip() else " ".join(words)
         if is_text(name):
-            made.append({"box": box, "role": "", "text": "", "name": name.strip()})
-    return made
+            elements.append({"box": box, "role": "", "text": "", "name": name.strip()})
+    return elements
 
 
 def _action(step: dict[str, Any], word: str, screen: RecordScreen) -> tuple[Action, list[str]]:

@@ -260,14 +260,14 @@ def trained_on(assets: Mapping[str, Asset], taken: TakenDown) -> set[str]:
             rows = (id_rows(path) for path in paths if path.is_file())
             if any(table is not None and matches(table, terms).any() for table in rows):
                 held.add((asset.key, version))
-    made = {
+    inputs_of = {
         (asset.key, version): manifest.inputs
         for asset in assets.values()
         for version, manifest in asset.manifests.items()
     }
     # In order of inputs, so that what was made from a touched version is touched in one pass.
     for one in _in_order(assets):
-        if not held.isdisjoint(made[one].items()):
+        if not held.isdisjoint(inputs_of[one].items()):
             held.add(one)
     return {f"{key}@{version}" for key, version in held if key.startswith("checkpoints/")}
 
