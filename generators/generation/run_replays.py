@@ -170,11 +170,12 @@ class RunReplay:
         if ends(self.world, action):
             self._after(self.actions[: step + 1])
             return not self._holds(self.actions[: step + 1])
-        if action == advised:
-            return False if self.cost(step) is not None else None
         before = self.cost(step)
-        if before is None:
-            return None
+        if action == advised:
+            # the reference would have gone on from here as it goes on from there: no need to play that out again
+            self._costs.setdefault(step + 1, before - 1 if before is not None else None)
+        if before is None or action == advised:
+            return None if before is None else False
         # What changes something visible is right whatever point it hit. Without a change, looking can't tell: a click
         # into a field and one beside it leave the same screen, and only what follows shows the difference.
         here, led = self._course[1][step : step + 2]

@@ -9,6 +9,7 @@ from guided import tasks_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from generators.devices.browser import BrowserMissing
 from generators.generation.run_replays import REFERENCE, RunReplay, located, open_for_replay, with_located_errors
 from generators.policies.episode import run_episode
 from generators.tasks.task_spec import TaskSpec
@@ -87,6 +88,29 @@ def test_ending_too_early_is_the_error() -> None:
     way = [*right_way(contract)[:1], Finished()]
     verdict = RunReplay(opened(contract), contract, way).verdict(FAILURE)
     assert verdict.wrong == {1} and verdict.right == {1: format(right_way(contract)[1])} and 1 not in verdict.undo
+
+
+@pytest.mark.slow
+@pytest.mark.real_parts
+def test_a_page_in_a_browser_is_carried_out_again_likewise() -> None:
+    start = {"world": "miniwob", "task": "click-tab-2", "seed": 2}
+    contract = TaskSpec("x", "web", "miniwob", start, {"rule": "miniwob_raw_reward", "at_least": 0.9}, 3)
+    try:
+        with open_for_replay("miniwob") as page:
+            policy = REFERENCE.make(contract, page)
+            way = run_episode(page, policy, contract.instruction, contract.initial_state).actions
+            # the tab that was open is opened once more: nothing is nearer after it
+            straying = [way[0], Click((444, 331)), *way[1:]]
+            verdict = RunReplay(page, contract, straying).verdict(RunVerdict(10, "success", True))
+            back = verdict.undo[0]
+            page.reset(contract.initial_state)
+            before = page.state()
+            for action in (straying[0], parse(back)):
+                page.act(action)
+            assert page.state()["reward"] == before["reward"] is None
+    except BrowserMissing as error:
+        pytest.skip(str(error))
+    assert verdict.wrong == {1} and verdict.right == {1: format(way[1])}
 
 
 def judged(contract: TaskSpec, actions: list[Action], verdict: RunVerdict) -> JudgedTrajectory:
