@@ -84,9 +84,10 @@ class Profile(Settings):
     """See the module."""
 
     name: str = setting("", "What reports call it.")
-    reply: Literal["tags", "tool_call", "calls"] = setting(
+    reply: Literal["tags", "tool_call", "calls", "pyautogui"] = setting(
         ...,
-        "How an action is written: in our three tags; as JSON in <tool_call>; behind Action: as a call in lower case.",
+        "How an action is written: in our three tags; as JSON in <tool_call>; behind Action: as a call in lower case; "
+        "as pyautogui code.",
     )
     frame: Literal["relative", "pixels"] = setting("relative", "What coordinates count: `units`, or pixels as sent.")
     enter_after_type: Literal["never", "web"] = setting("never", "Where the harness presses Enter after each Type.")

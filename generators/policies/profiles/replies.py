@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from generators.policies.profiles.code_replies import read_code
 from generators.policies.profiles.profile import Profile, ProfilePrompt
 from schemas.action_types import (
     ACTION_SPACE,
@@ -94,6 +95,8 @@ def read_action(
     if profile.reply == "tags":
         return parse_reply(text, space)
     try:
+        if profile.reply == "pyautogui":
+            return read_code(text, _frame(profile, prompt, size), space, prompt.several == "last")
         called = _called(text, profile, prompt)
         action = _action(called, _frame(profile, prompt, size), space)
         return ModelReply(called.thought, action, called.conclusion)
@@ -109,6 +112,8 @@ def read_place(text: str, profile: Profile, size: Size) -> Place | None:
     try:
         if profile.reply == "tags":
             return _bracketed(_thought(text)[1], prompt, frame)
+        if profile.reply == "pyautogui":
+            return _code_place(text, frame)
         try:
             called = _called(text, profile, prompt)
         except ValueError:
@@ -121,6 +126,15 @@ def read_place(text: str, profile: Profile, size: Size) -> Place | None:
         return _place(called.arguments.get("coordinate"), frame)
     except (ValueError, RecursionError):
         return None
+
+
+def _code_place(text: str, frame: Frame) -> Place:
+    action = read_code(text, frame, ACTION_SPACE).action
+    if isinstance(action, Finished) and action.content == "failure":
+        return REFUSED
+    if not isinstance(action, Click | DoubleClick | Hover):
+        raise ValueError(f"expected a click, found {action!r:.40}")
+    return float(action.box[0]), float(action.box[1])
 
 
 def _frame(profile: Profile, prompt: ProfilePrompt, size: Size) -> Frame:

@@ -95,7 +95,7 @@ def test_a_file_is_written_inside_of_the_session_alone(osworld: OsworldWorld, tm
 
 def test_what_the_setup_started_has_ended_after_the_next_reset(osworld: OsworldWorld) -> None:
     started = {"type": "execute", "parameters": {"command": "sleep 300 & sleep 300 & true", "shell": True}}
-    asked = {"type": "vm_command_line", "command": "pgrep -c sleep", "shell": True}
+    asked = {"type": "vm_command_line", "command": "ps -C sleep -o stat= | grep -vc Z", "shell": True}
     evaluator = {"func": "exact_match", "result": asked, "expected": {"type": "rule", "rules": {"expected": "0\n"}}}
     native = {"id": "x", "snapshot": "os", "instruction": "Nothing.", "evaluator": evaluator}
     osworld.reset({"task": {**native, "config": [started]}})
