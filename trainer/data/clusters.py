@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,12 +36,21 @@ def cluster_of(row: Mapping[str, Any]) -> str:
     return f"episode:{first[len('step:') :].rpartition('/')[0]}" if first.startswith("step:") else first
 
 
-def set_aside(rows: Sequence[Mapping[str, object]], share: float) -> list[Mapping[str, object]]:
-    """About `share` of the rows for validation: whole episodes and screens, each by its own hash.
+def set_aside(rows: Sequence[Mapping[str, object]], share: float, episodes: int = 0) -> list[Mapping[str, object]]:
+    """About `share` of the rows for validation: whole episodes and screens, each by its own hash; and of every platform
+    `episodes` episodes at least, but never more than half of those it has.
 
     The same rows for every stage, so what stops RL was not trained on before either.
     """
     # in units of the 64 bits that are compared
     limit = int(share * 2**64)
-    chosen = {name for name in {cluster_of(row) for row in rows} if int(digest(["validation", name])[:16], 16) < limit}
+    place = {name: int(digest(["validation", name])[:16], 16) for name in {cluster_of(row) for row in rows}}
+    chosen = {name for name, own in place.items() if own < limit}
+    acted: dict[object, set[str]] = defaultdict(set)
+    for row in rows if episodes else ():
+        if row["objective"] == "navigation":
+            acted[row["platform"]].add(cluster_of(row))
+    for names in acted.values():
+        # by the hash that the share compares: more episodes add to what a share sets aside, and swap nothing
+        chosen |= set(sorted(names, key=lambda name: place[name])[: min(episodes, len(names) // 2)])
     return [row for row in rows if cluster_of(row) in chosen]

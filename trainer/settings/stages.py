@@ -50,7 +50,7 @@ MID_TRAINED = TrainerStage(
     checks=stage_checks.TRAINED,
     start=BASE.name,
     reads=(CORPUS, MIXTURE),
-    settings=("device", "midtrain", "validation_share", "validation_rows"),
+    settings=("device", "midtrain", "validation_share", "validation_episodes", "validation_rows"),
     shared=True,
 )
 
@@ -64,7 +64,7 @@ def _offline(domain: Domain) -> TrainerStage:
         checks=stage_checks.SPECIALIST,
         start=MID_TRAINED.name,
         reads=(CORPUS, HELDOUT),
-        settings=("device", "validation_share", "offline", *_trained_beside(domain)),
+        settings=("device", "validation_share", "validation_episodes", "offline", *_trained_beside(domain)),
         section="offline",
         domain=domain.name,
         shared=True,
@@ -114,7 +114,7 @@ UNIFIED = TrainerStage(
     checks=stage_checks.MERGE,
     start=MID_TRAINED.name,
     reads=(CORPUS,),
-    settings=("device", "validation_share", "merge"),
+    settings=("device", "validation_share", "validation_episodes", "merge"),
     merges=True,
     compared=(LINEAR.name, MID_TRAINED.name, "distilled"),
 )
@@ -127,7 +127,7 @@ DISTILLED = TrainerStage(
     checks=stage_checks.DISTILLED,
     start=MID_TRAINED.name,
     reads=(CORPUS, HELDOUT),
-    settings=("device", "validation_share", "distilled"),
+    settings=("device", "validation_share", "validation_episodes", "distilled"),
     distils=True,
     compared=(LINEAR.name, MID_TRAINED.name),
 )

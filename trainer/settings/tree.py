@@ -130,6 +130,12 @@ class TrainerSettings(Settings):
         le=1,
         in_version=ALWAYS,
     )
+    validation_episodes: Whole = setting(
+        0,
+        "Episodes of each platform that are validated on at least, whatever the share says, up to half of all: from "
+        "`offline.min_traces` of them on, trace success decides where RL stops.",
+        ge=0,
+    )
     validation_rows: Whole = setting(32, "Rows of these that mid-training validates on.", ge=0, in_version=ALWAYS)
     offline: OfflineSection = setting(OfflineSection(), "Offline RL of the specialists.", in_version=ALWAYS)
     online: OnlineSection = setting(OnlineSection(), "Online RL of the specialists that act.", in_version=ALWAYS)

@@ -160,7 +160,7 @@ def midtrain(context: Context, folder: Path) -> StageResult:
     # whole screens and episodes are kept out of training: the validation loss is of pictures never trained on
     rows = light_rows(context.inputs[CORPUS], ("train",))
     _require_spoken(rows, start.processor.preset)
-    aside = set_aside(rows, context.settings.validation_share)
+    aside = set_aside(rows, context.settings.validation_share, context.settings.validation_episodes)
     chosen = pick(aside, context.settings.validation_rows, config.seed, lambda row: row["objective"])
     validation: Sequence[Mapping[str, Any]] = with_pictures(context.inputs[CORPUS], chosen)
     # by id, before the order of rows is made, so that none of them is ever drawn
@@ -339,7 +339,9 @@ def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
     """Tasks of each merged domain from the rows that no training has seen."""
     settings, shards = context.settings.merge, context.inputs[CORPUS]
     limit = settings.validation_rows
-    aside = set_aside(light_rows(shards, ("train",)), context.settings.validation_share)
+    aside = set_aside(
+        light_rows(shards, ("train",)), context.settings.validation_share, context.settings.validation_episodes
+    )
     domains = merged_domains(settings.specialists)
     rows = {
         # twice as many as are wanted: some can't be used as tasks

@@ -39,7 +39,7 @@ def rl_rows(context: Context, config: OfflineConfig, trained: Container[str]) ->
         return with_pictures(context.inputs[asset], by_cluster(rows, limit, config.seed, clusters))
 
     shards = light_rows(context.inputs[CORPUS], ("train",))
-    aside = set_aside(shards, context.settings.validation_share)
+    aside = set_aside(shards, context.settings.validation_share, context.settings.validation_episodes)
     kept_out = {row["sample_id"] for row in aside}
     train_rows = [row for row in rows_of(shards, config.domain, trained) if row["sample_id"] not in kept_out]
     # Twice what a run can ask: some rows prove unusable.

@@ -35,7 +35,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_stage_s_form_shows_what_the_deployment_gives_with_texts_and_ranges(home: Path) -> None:
     stages, shown = graph.stages(deployment.load()), defaults(deployment.load())
     form = config_of(stages[MID], shown)
-    assert form is not None and set(form.model_fields) == {"device", "midtrain", "validation_share", "validation_rows"}
+    assert form is not None and set(form.model_fields) == {
+        "device",
+        "midtrain",
+        "validation_share",
+        "validation_episodes",
+        "validation_rows",
+    }
     inner = form.model_fields["midtrain"].annotation
     assert isinstance(inner, type) and issubclass(inner, dg.Config)
     rate = inner.model_fields["learning_rate"]

@@ -49,6 +49,38 @@ def test_rows_kept_for_validation_never_come(store: Store) -> None:
     assert ids(islice(source.rows(0), 200)) == [None if name in banned else name for name in plain]
 
 
+def test_validation_takes_so_many_episodes_of_each_platform_and_leaves_half() -> None:
+    def steps(platform: str, count: int) -> list[dict[str, object]]:
+        return [
+            {
+                "sample_id": f"{platform}{episode}-{step}",
+                "objective": "navigation",
+                "platform": platform,
+                "parents": [f"step:drawn/{platform}{episode}/{step}"],
+            }
+            for episode in range(count)
+            for step in range(3)
+        ]
+
+    rows = [*steps("mobile", 60), *steps("web", 8)]
+    screens = [{**row, "objective": "grounding", "parents": [f"screen:{row['sample_id']}"]} for row in rows]
+
+    def episodes(share: float, least: int) -> dict[str, set[str]]:
+        aside = [row for row in set_aside([*rows, *screens], share, least) if row["objective"] == "navigation"]
+        assert len(aside) % 3 == 0  # whole ones
+        return {name: {cluster_of(row) for row in aside if row["platform"] == name} for name in ("mobile", "web")}
+
+    assert [len(some) for some in episodes(0.0, 20).values()] == [20, 4]
+    assert [len(some) for some in episodes(0.0, 0).values()] == [0, 0]
+    by_share, both, more = episodes(0.1, 0), episodes(0.1, 20), episodes(0.1, 25)
+    for name in ("mobile", "web"):
+        assert by_share[name] <= both[name] <= more[name]  # it adds, and swaps nothing
+    assert len(both["mobile"]) == max(20, len(by_share["mobile"]))
+    without = set_aside([*rows, *screens], 0.1, 20), set_aside([*rows, *screens], 0.1)
+    grounding = [[row for row in some if row["objective"] == "grounding"] for some in without]
+    assert grounding[0] == grounding[1]
+
+
 def test_validation_takes_whole_episodes_and_screens(store: Store) -> None:
     rows = light_rows(store.require("mid_training/shards"))
     aside = set_aside(rows, 0.3)
