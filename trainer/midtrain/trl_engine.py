@@ -8,6 +8,7 @@ stays the reference: on one process both give the same losses (docs/decisions/en
 
 from __future__ import annotations
 
+import copy
 import json
 import tempfile
 import time
@@ -16,8 +17,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from accelerate.utils import parse_flag_from_env
 from datasets import Dataset
 from safetensors.torch import load_file, save_file
+from torch.distributed.fsdp import FSDPModule
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import (
     PreTrainedModel,
@@ -41,6 +44,7 @@ from trainer.modeling.kernels import Kernels
 from trainer.modeling.model import freeze_vision, recompute
 from trainer.modeling.processor import Processor
 from trainer.modeling.quantised import quantised
+from trainer.modeling.sharding import gather_for_labels
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import Ranks, following, ranks
 from trainer.runtime.precision import in_bf16
@@ -53,6 +57,8 @@ Inputs = dict[str, torch.Tensor]
 """What the model takes, `labels`, and beside them `weights` [B, S] and `tokens` (tokens, samples)."""
 ADAPTERS = "adapters.safetensors"
 """In a saved state above 4 bits, whose base stays as it was: what learns."""
+FSDP = "ACCELERATE_USE_FSDP"
+"""What accelerate's launcher says to its processes."""
 RUN = "run.json"
 """Beside the saved states: the digest of the run that they are of."""
 
@@ -93,11 +99,19 @@ def train(
     digest, state_dir = following(group, (digest, state_dir))
     if not group.first:  # a model without weights: DDP sends the first rank's
         model.to_empty(device="cpu").tie_weights()
+    if group.world > 1:  # what no checkpoint holds, such as rotary tables; FSDP leaves them as they are
+        buffers = group.broadcast({name: one.cpu() for name, one in model.named_buffers()} if group.first else None)
+        for name, one in model.named_buffers():
+            one.copy_(buffers[name])
     device = torch.device(group.device) if group.world > 1 else next(model.parameters()).device
     folder = state_dir / "trl" if state_dir is not None else None
     freeze_vision(model, config.freeze_vision, keep=False)
     only_adapters(model)
     arguments = _arguments(config, device, folder, progress)
+    # FSDP takes a model apart in place: the first rank keeps the one that was given, for what was learned
+    given, in_parts = model, group.world > 1 and bool(arguments.fsdp or parse_flag_from_env(FSDP))
+    if in_parts and group.first:
+        model = copy.deepcopy(given)
     begin = _saved(folder, digest)
     with deterministic(device, config.threads), Tracker(state_dir if group.first else None, begin.step) as tracker:
         run = _Follow(model, processor, config, validation, begin, tracker, on_event)
@@ -118,7 +132,7 @@ def train(
             (folder / RUN).write_text(json.dumps(digest), encoding="utf-8")
         with Kernels(model, config.attention).used():
             trainer.train(resume_from_checkpoint=str(begin.folder) if begin.folder else None)
-    _put_back(trainer, model)
+    _put_back(trainer, given)
     if on_event is not None:  # on every rank
         on_event({"kind": "trained", "step": len(run.curve.steps)})
     return run.curve
@@ -230,6 +244,8 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: object
     ) -> None:
         """What training is held against."""
+        if isinstance(self._model, FSDPModule):
+            gather_for_labels(self._model)
         if self._validation and not self.curve.steps:
             self._validate(args, 0)
 

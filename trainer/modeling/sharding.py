@@ -26,7 +26,7 @@ def sharded(model: Any, group: Ranks, bf16: bool | None = None) -> object:
     are summed in float32.
     """
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     on_gpu = group.device != "cpu"
     mesh = init_device_mesh("cuda" if on_gpu else "cpu", (group.world,))
@@ -40,10 +40,17 @@ def sharded(model: Any, group: Ranks, bf16: bool | None = None) -> object:
     fully_shard(parted, mesh=mesh, mp_policy=policy)
     if group.sums([any(parameter.is_meta for parameter in parted.parameters())])[0]:
         _hand_out(model, parted, group)
-    # FSDP gathers weights around `forward` alone, unless it is told of other methods
+    gather_for_labels(parted)
+    return parted
+
+
+def gather_for_labels(parted: Any) -> None:
+    """Let `trainer.modeling.model.label_terms` ask a model in parts: FSDP gathers weights around `forward` alone,
+    unless it is told of other methods."""
+    from torch.distributed.fsdp import register_fsdp_forward_method
+
     parted.forward_labels = types.MethodType(forward_labels, parted)
     register_fsdp_forward_method(parted, "forward_labels")
-    return parted
 
 
 def _hand_out(model: Any, parted: Any, group: Ranks) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import torch
 from goldmaker import gold
 from tiny_training import SETTINGS
-from two_ranks import torchrun
+from two_ranks import ROOT, torchrun
 
 from dagster_project.cli import main
 from pipelines.store import Store
@@ -45,6 +46,11 @@ def _steps(home: Path) -> list[float]:
     return [step["loss"] for step in json.loads((folder / "curve.json").read_text())["steps"]]
 
 
+def _validation(home: Path) -> list[float]:
+    folder = checkpoint_folder(Store(home).require("checkpoints/mid_trained")).parent
+    return [row["all"] for row in json.loads((folder / "curve.json").read_text())["validation"]]
+
+
 def test_one_process_and_two_ranks_have_the_losses_of_our_own_loop(home: Path, tmp_path: Path) -> None:
     losses = {}
     for name, engine in (("own", "own"), ("one", "trl"), ("two", "trl")):
@@ -57,6 +63,37 @@ def test_one_process_and_two_ranks_have_the_losses_of_our_own_loop(home: Path, t
         losses[name] = _steps(copy)
     assert losses["one"] == pytest.approx(losses["own"], abs=1e-4)
     assert losses["two"] == pytest.approx(losses["own"], abs=1e-4)
+
+
+def test_two_ranks_share_a_model_by_accelerates_fsdp2(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the configuration that the pages name, read by accelerate's own launcher."""
+    from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+    from accelerate.utils.launch import prepare_multi_gpu_env
+
+    said = launch_command_parser().parse_args(["--config_file", str(ROOT / "deploy" / "accelerate_fsdp2.yaml"), "x"])
+    environment = prepare_multi_gpu_env(_validate_launch_command(said)[0])
+    losses, scores = {}, {}
+    for name in ("own", "parts"):
+        copy = shutil.copytree(home, tmp_path / name, symlinks=True)
+        given = ["mid_trained", "--config", json.dumps(_settings(engine="trl")), "--home", str(copy)]
+        if name == "own":
+            assert main(["train", *given]) == 0
+        else:
+            for key, value in environment.items():
+                if key.startswith(("FSDP_", "ACCELERATE_")):
+                    monkeypatch.setenv(key, value)
+            told = torchrun(ROOT / "tests" / "support" / "fsdp_on_cpus.py", "train", *given)
+            held = [tuple(map(int, found)) for found in re.findall(r"holds (\d+) of (\d+) weights", told)]
+            assert len(held) == 2 and all(0.4 * whole < some < 0.6 * whole for some, whole in held), told
+        losses[name], scores[name] = _steps(copy), _validation(copy)
+    assert losses["parts"] == pytest.approx(losses["own"], abs=1e-4)
+    assert scores["parts"] == pytest.approx(scores["own"], abs=1e-3)
+    loaded = load_checkpoint(checkpoint_folder(Store(tmp_path / "parts").require("checkpoints/mid_trained"))).model
+    other = load_checkpoint(checkpoint_folder(Store(tmp_path / "own").require("checkpoints/mid_trained"))).model
+    for one, another in zip(loaded.state_dict().values(), other.state_dict().values(), strict=True):
+        assert torch.allclose(one, another, atol=2e-3)
 
 
 def test_adapters_lie_beside_a_merged_checkpoint(home: Path, tmp_path: Path) -> None:
