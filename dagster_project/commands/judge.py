@@ -11,7 +11,7 @@ from dagster_project.commands.data import keep_off, print_report
 from dagster_project.commands.judge_options import add_judge_options, judge_config
 from dagster_project.settings import deployment
 from quality.commands.judge import judge_directory
-from quality.commands.refine import refine_directory
+from quality.commands.refine import ThoughtTeachers, refine_directory
 from quality.evidence.reading import reader_beside
 from quality.judges.nano.training import NanoConfig, train_nano
 
@@ -60,6 +60,13 @@ def _refine_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.py:NAME",
         help="a deriver of your own, which makes samples of gold, too; may be said several times (none)",
     )
+    parser.add_argument(
+        "--teach-thoughts",
+        metavar="MODEL",
+        help="a model at --base-url that writes a thought for each gold step without one; kept only where a second "
+        "reading of screen and thought comes to the same action (none)",
+    )
+    parser.add_argument("--thought-reader", metavar="MODEL", help="the model of the second reading (the same)")
     add_judge_options(parser)
     parser.set_defaults(run=refine)
 
@@ -90,5 +97,12 @@ def refine(options: argparse.Namespace) -> int:
     if options.max_rounds < 1:
         raise ValueError(f"--max-rounds: expected at least 1, found {options.max_rounds}")
     config = judge_config(options, options.out / "cache" / "judge")
-    report = refine_directory(options.input, options.out, config, options.max_rounds, tuple(options.deriver))
+    teacher = None
+    if options.teach_thoughts:
+        if not options.base_url:
+            raise ValueError("--teach-thoughts: expected --base-url of the server that has the model, found none")
+        teacher = ThoughtTeachers(
+            options.base_url, options.teach_thoughts, options.thought_reader or options.teach_thoughts
+        )
+    report = refine_directory(options.input, options.out, config, options.max_rounds, tuple(options.deriver), teacher)
     return print_report(report, ("items", "gold", "discarded", "share_before", "share_after", "samples"), options.out)

@@ -6,8 +6,10 @@ risks, and `report.json`.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,11 +24,13 @@ from quality.items.screens import ScreenFolder
 from quality.judges.judge import identity
 from quality.judges.registry import JudgeConfig, build_judge
 from quality.judges.verdicts import judge_part
+from quality.model_client.client import ModelClient
 from quality.model_client.errors import ModelError
 from quality.refinement.claims import load_claim, risks_of, write_risks
 from quality.refinement.gold import Rejects, count, first_keep, gold_tables, licence_of, summary
-from quality.refinement.refine import refine_part
+from quality.refinement.refine import Refined, refine_part
 from quality.refinement.rewriters import build_rewriter
+from quality.refinement.taught_thoughts import teach_thoughts
 
 
 def refine_directory(
@@ -35,10 +39,12 @@ def refine_directory(
     config: JudgeConfig | None = None,
     max_rounds: int = 3,
     derivers: tuple[str, ...] = (),
+    teacher: ThoughtTeachers | None = None,
 ) -> dict[str, object]:
     """Judge, repair and judge again until nothing changes; writes gold `steps.parquet`, `samples.parquet`,
     `screens.parquet`, `screens/`, `rejects.parquet`, all verdicts and risks, `report.json`. `derivers` are those of
-    others, by import path or file: they make samples, too. Raises `ValueError` for one that isn't a deriver."""
+    others, by import path or file: they make samples, too. `teacher` writes thoughts for gold steps that have none.
+    Raises `ValueError` for one that isn't a deriver."""
     for name in derivers:  # before any model is paid
         find_deriver(name)
     part = read_directory(in_dir)
@@ -48,6 +54,9 @@ def refine_directory(
     if waiting := sum(verdict.pending for verdict in first):
         raise ModelError(f"{waiting} of {len(first)} items aren't judged: a ceiling was reached; run again later")
     refined = refine_part(part, first, chosen, rewriter, max_rounds)
+    taught: dict[str, object] = {}
+    if teacher is not None:
+        taught = {"thoughts": _teach(refined, part, teacher, out_dir)}
     names = sorted({*part.steps.column("source").to_pylist(), *part.samples.column("source").to_pylist()})
     licence = licence_of(names[0]) if len(names) == 1 else "unknown"
     steps, samples = gold_tables(part.screens, refined, licence, derivers)
@@ -59,12 +68,33 @@ def refine_directory(
     write_verdict_tables(out_dir, [*first, *refined.verdicts])
     totals: Counter[str] = Counter({**count(part, refined), "samples": samples.num_rows})
     totals["first_keep"] = first_keep(first)
-    report = {**identity(chosen), "rewriter": rewriter.name, "rounds": refined.rounds, **summary(totals)}
+    report = {**identity(chosen), "rewriter": rewriter.name, "rounds": refined.rounds, **summary(totals), **taught}
     claim = load_claim(config.nano) if config.name == "nano" and config.nano is not None else None
     risks = risks_of([*first, *refined.verdicts])
     write_risks(out_dir, risks)
     report["share_claimed"] = None if claim is None else claim.share(risks, [*refined.steps, *refined.samples])
     return write_report(out_dir, report)
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtTeachers:
+    """Which model writes thoughts, and which reads them again; both behind one endpoint."""
+
+    base_url: str
+    model: str
+    reader: str
+
+
+def _teach(refined: Refined, part: SourcePart, teacher: ThoughtTeachers, out_dir: Path) -> dict[str, object]:
+    """Write thoughts into the refined steps; returns how many were written and declined."""
+    cache = out_dir / "cache" / "thoughts"
+    with contextlib.ExitStack() as stack:
+        clients = [ModelClient(teacher.base_url, name, cache) for name in (teacher.model, teacher.reader)]
+        for client in clients:
+            stack.callback(client.close)
+        taught = teach_thoughts(refined.steps, part.bank, *clients)
+    refined.steps = taught.rows
+    return taught.summary
 
 
 def _write_screens(part: SourcePart, steps: pa.Table, samples: pa.Table, out_dir: Path) -> None:
