@@ -2,8 +2,9 @@
 
 Scripted runs that err on purpose, in FSM sites and in screen graphs, without a browser: executed, judged, carried out
 again and derived from as a round's are (`generators.generation`). Each figure is then measured in a fresh world, from
-the samples as they would be trained on: an answer is read from its row and carried out. Where an error is, the planner
-of the sites and the paths of the graphs say, which neither the agents nor the replays ask.
+the samples as they would be trained on: an answer is read from its row and carried out. Where an error is, what was
+planted and the distance to the goal say: the exact plan of a site, the shortest path of a graph. The scripted policy
+that stands beside a replay searches the same sites, so this measures the replays, not how a weaker policy would do.
 """
 
 from __future__ import annotations
@@ -85,16 +86,16 @@ class Figure:
         return f"{self.name:52} {self.right:6} of {self.whole:6} {self.share:8.2%}   {wanted}"
 
 
-def contracts(runs: int) -> list[TaskSpec]:
-    """So many tasks at most: three quarters in sites of all templates, the rest in graphs."""
-    sites, seed = list[TaskSpec](), 0
+def contracts(runs: int, first: int = 0) -> list[TaskSpec]:
+    """So many tasks: three quarters in sites of all templates, the rest in graphs; their seeds come after `first`."""
+    sites, seed = list[TaskSpec](), first
     while len(sites) < 3 * runs // 4:
         seed += 1
         for kind in TEMPLATES:
             made = TaskMaker(make_site(kind, seed)).tasks(PER_SITE)
             chosen = [task.contract() for task in made if task.expected_steps <= LONGEST]
             sites += [replace(one, initial_state={"world": "fsm", **one.initial_state}) for one in chosen]
-    graphs = (task for seed in range(1, runs) for task in graph_tasks.tasks(seed))
+    graphs = (task for seed in range(first + 1, first + runs) for task in graph_tasks.tasks(seed))
     return [*sites[: 3 * runs // 4], *islice(graphs, runs - 3 * runs // 4)]
 
 
@@ -121,9 +122,9 @@ def site() -> Iterator[World]:
     yield DrawnSite(make_site)
 
 
-def measured_runs(count: int, folder: Path) -> tuple[dict[str, MeasuredRun], dict[str, pa.Table]]:
-    """(episode id → run, the tables of a round) of so many runs of agents that err."""
-    tasks, agents = contracts(count), dict[str, ScriptedAgent]()
+def measured_runs(count: int, folder: Path, first: int = 0) -> tuple[dict[str, MeasuredRun], dict[str, pa.Table]]:
+    """(episode id → run, the tables of a round) of so many runs of agents that err; `first` as in `contracts`."""
+    tasks, agents = contracts(count, first), dict[str, ScriptedAgent]()
 
     def noisy(contract: TaskSpec, world: World) -> ScriptedAgent:
         agent = ScriptedAgent(oracle_for(contract), contract, world.state, error_rate=ERROR_RATE)
@@ -205,9 +206,10 @@ def main() -> int:
     """Print the table; 1 where a figure is below what is wanted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=1000, help="how many tasks are executed (1000)")
+    parser.add_argument("--seed", type=int, default=0, help="other sites and graphs for another number (0)")
     options, began = parser.parse_args(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        runs, tables = measured_runs(options.runs, Path(folder))
+        runs, tables = measured_runs(options.runs, Path(folder), 1000 * options.seed)
         made = derive_trajectories([one.run for one in runs.values()], list(TRAJECTORY_DERIVERS), licence="MIT")
     print(f"samples: {dict(made.kinds)}; refused: {dict(made.refused)}; after {time.monotonic() - began:.0f} s")
     rows = [*made.corpus.to_pylist(), *made.judges.to_pylist()]
