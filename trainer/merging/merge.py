@@ -114,6 +114,7 @@ def merge(
     tensor isn't the same in all. `lineage.json` is written last: a folder that has it is whole.
     """
     folder = Path(out)
+    # All that can be refused is refused before the first byte is written.
     densities, used = _parameters(method, len(models), density, weights, normalize, lam)
     base_files, model_files = WeightFiles(base), [WeightFiles(model) for model in models]
     check_same_model(base_files.folder, [files.folder for files in model_files])
@@ -126,6 +127,7 @@ def merge(
     _warn_of_rounding(model_files)
     folder.mkdir(parents=True, exist_ok=True)
     digests = [files.digest() for files in model_files]
+    # By digest, then by what distinguishes two uses of one expert: sums of floats depend on their order.
     order = sorted(range(len(models)), key=lambda i: (digests[i], used[i], densities[i]))
     reports: list[TensorReport] = []
 
@@ -147,6 +149,7 @@ def merge(
             yield rounded(merged, base_files.tensors[name].dtype)
         reports.append(_caller_order(tally.report(name), order))
 
+    # Tensor by tensor into the new folder, so that no model is in memory whole.
     written = write_like(base_files, folder, produce)
     _copy_settings(base_files.folder, folder)
     _play_as_trained(folder, [files.folder for files in model_files])
@@ -245,6 +248,7 @@ def _caller_order(report: TensorReport, order: Sequence[int]) -> TensorReport:
     """Per-expert numbers come in summing order; give them back in the caller's."""
     place = {model: position for position, model in enumerate(order)}
     back = [place[model] for model in range(len(order))]
+    # Conflicts and the delta's norm are of all experts together, and have no order.
     return TensorReport(
         report.name,
         report.count,
@@ -265,6 +269,7 @@ def _by_layer(reports: Sequence[TensorReport]) -> tuple[TensorReport, ...]:
 def _copy_settings(source: Path, target: Path) -> None:
     """Configuration and tokenizer files (all small text), never weights, lineage or metrics of the base's own run."""
     own = {LINEAGE, REPORT, "rl.json"}
+    # Not the shards' index: the result's own shards are written anew.
     for path in sorted(source.iterdir()):
         wanted = path.suffix in {".json", ".jinja", ".txt", ".model"} and not path.name.endswith(".index.json")
         if wanted and path.is_file() and path.name not in own:
@@ -298,6 +303,7 @@ def _write_lineage(
     """In the form of `trainer.modeling.checkpoint.Lineage`, so that a merged folder loads like any other."""
     path = base.folder / LINEAGE
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    # Only what says which model it is: metrics and seeds of the base's run aren't the merge's.
     before = {key: value for key, value in before.items() if key in _LINEAGE_KEPT}
     lineage = {
         "preset": "",

@@ -33,6 +33,7 @@ class Tried:
 
     @property
     def mean(self) -> float:
+        # A mean of the domains' own shares: a domain with more steps doesn't decide the choice.
         return sum(self.success.values()) / len(self.success)
 
     def plain(self) -> dict[str, Any]:
@@ -83,6 +84,7 @@ def choose_ties(
     best: MergeReport | None = None
     folder = Path(out)
     folder.parent.mkdir(parents=True, exist_ok=True)
+    # Beside `out`, so that a move stays within one file system.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="tried-") as room:
         for number, (density, lam) in enumerate(options):
             place = Path(room) / str(number)

@@ -103,6 +103,7 @@ def cut_for(deltas: Callable[[], Iterable[torch.Tensor]], count: int, density: f
     """
     import numpy as np
 
+    # int and not round, as mergekit does it: another k would be another merge.
     k = max(int(density * count), density > 0)
     if density >= 1.0 or k >= count:
         return KEEP_ALL
@@ -211,6 +212,7 @@ def linear_piece(
     merged = torch.zeros_like(base)
     for expert, w in zip(experts, weight, strict=True):
         merged += expert * w
+    # All deltas kept: a linear merge trims nothing.
     deltas = [expert - base for expert in experts]
     positive = torch.zeros(base.shape, dtype=torch.bool)
     negative = torch.zeros(base.shape, dtype=torch.bool)

@@ -51,6 +51,7 @@ def check_same_model(base: Path, models: Sequence[Path]) -> None:
     and of files that a model lacks, a `UserWarning` tells."""
     for model in models:
         notes = [note for part in _PARTS for note in _compare(part, base, model)]
+        # Only noted: such settings change how a model is run, so the base's are right for the result.
         if notes:
             warnings.warn(f"merge: {model}: {'; '.join(notes)}; the base's is used", stacklevel=4)
 
@@ -123,6 +124,7 @@ def _tokenizer(folder: Path) -> Plain | None:
     found = _json(folder, "tokenizer.json")
     if found is None:
         return None
+    # Padding and truncation are left by whoever used the tokenizer last.
     model = dict(found.get("model") or {})
     # a merge is written "a b" by older versions and ["a", "b"] by newer ones
     model["merges"] = [" ".join(one) if isinstance(one, list) else one for one in model.get("merges") or []]

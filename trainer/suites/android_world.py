@@ -124,6 +124,7 @@ class HarnessAgent:
         except ValueError as wrong:  # the harness refuses it (an app it doesn't know)
             error = f"the harness refused it: {wrong}"
         self._past.append(PastTurn(said.action, said.thought, said.conclusion))
+        # Counted from the end: a readable reply in between starts the count anew.
         # never "done": a state that holds by chance would count as the agent's success
         self._given_up = len(self._past) >= UNREADABLE and all(turn.action is None for turn in self._past[-UNREADABLE:])
         if self._given_up:
@@ -216,6 +217,7 @@ def require_harness() -> None:
     """Raises `ImportError` where the harness isn't installed, in one line that says what to do."""
     import importlib.util
 
+    # Looked for, not imported: the harness sets up logging and flags as it is imported.
     if importlib.util.find_spec("android_world") is None:
         raise ImportError(MISSING)
 
@@ -246,6 +248,7 @@ def run_android_world(policy: Policy, config: AndroidWorldConfig | None = None) 
             tasks=list(config.tasks) if config.tasks is not None else None,
             **more,
         )
+        # The harness reads the family from the suite itself.
         suite.suite_family = config.suite_family
         # with a folder the harness goes on where it stopped
         resuming = {"checkpointer": checkpointer.IncrementalCheckpointer(config.folder)} if config.folder else {}

@@ -70,6 +70,7 @@ def parameters_digest(model: PreTrainedModel) -> str:
     its weight files."""
     import torch
 
+    # Sorted by name, with dtype and shape: equal bytes of another form are another model.
     whole = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         whole.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -98,6 +99,7 @@ class CheckpointAnswers:
         from trainer.modeling.batches import BadSample
         from trainer.reading.read import answers as read_answers
 
+        # One bad picture costs its own question only, not the batch.
         answers = [SuiteAnswer("", "unreadable")] * len(rows)
         places: list[int] = []
         for place, row in enumerate(rows):

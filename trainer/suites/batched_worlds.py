@@ -58,6 +58,7 @@ def run_batched(
     made again. `on_record` is called with each as it ends, and with how many there are. Raises what ended the run."""
     from trainer.online.rollouts import RolloutJob
 
+    # Sorted, so that batches (and replies with them) don't depend on the caller's order.
     ordered = sorted(contracts, key=lambda contract: contract.task_id)
     jobs = [
         RolloutJob(contract, contract.task_id, place, seed, greedy=temperature == 0)
@@ -73,6 +74,7 @@ def run_batched(
         for one in records:
             on_record(one, sum(map(len, done_chunks[:number])) + records.index(one) + 1)
     if len(done_chunks) < len(chunks):
+        # Temperature 1 where it is greedy: greedy jobs say so themselves, and 0 can't be divided by.
         with _halves(checkpoint, pool, limits, workers, temperature or 1.0, thinking, max_new_tokens) as halves:
             for chunk in chunks[len(done_chunks) :]:
                 before = sum(map(len, done_chunks))
@@ -133,6 +135,7 @@ def _rollouts(halves: Sequence[RolloutWorkers], jobs: Sequence[RolloutJob]) -> I
     """The rollouts of jobs that are dealt out to the halves, as they end. Raises what ended a half's run."""
     by_key = {job.key: job for job in jobs}
     left = [0] * len(halves)
+    # In turn, so that neither half gets all episodes of a slow task.
     for number, half in enumerate(halves):
         dealt = jobs[number :: len(halves)]
         half.submit(dealt)
@@ -146,6 +149,7 @@ def _rollouts(halves: Sequence[RolloutWorkers], jobs: Sequence[RolloutJob]) -> I
 
 def why_lost(failure: str) -> str:
     """A lost rollout's reason, by the kinds that `worlds.outcome` distinguishes."""
+    # By the prefix that the workers write; anything else is a device's or the server's.
     if failure.startswith(BAD_START):
         return f"refused start: {failure}"
     if failure.startswith("evaluator: "):

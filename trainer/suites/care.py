@@ -34,6 +34,7 @@ def care_columns(care: CareOutcome | None) -> dict[str, float]:
 
 def care_summary(records: Iterable[Record]) -> dict[str, object]:
     """The two figures beside success, and attack success by family."""
+    # Attempts that a device or the server ended say nothing about harm.
     counted = [record for record in records if record["success"] is not None]
     risky = [record for record in counted if "harm" in record]
     families = sorted({record["target"] for record in risky})

@@ -122,11 +122,13 @@ def _ask(
 ) -> Iterator[dict[str, Any]]:
     rows = [row_of(benchmark, question) for question in chunk]
     others = swap_screens(rows) if config.swapped else [None] * len(rows)
+    # Both in one call, so that batches are full.
     asked = [*rows, *(row for row in others if row is not None)]
     replies = answers(asked, config.max_new_tokens)
     if len(replies) != len(asked):
         raise RuntimeError(f"{answers.name}: expected {len(asked)} answers, found {len(replies)}")
     swapped = iter(replies[len(rows) :])
+    # `rows` are answered first, the swapped screens after them.
     for question, row, other, reply in zip(chunk, rows, others, replies, strict=False):
         wrong = next(swapped) if other is not None else SuiteAnswer("", "no_other_screen")
         record = {
@@ -183,6 +185,7 @@ def right(
     """Whether a point (0..1000, or (-1, -1)) is right for a box, a polygon (which wins) or a refusal."""
     if point is None:
         return False
+    # A point is wrong where refusing is right, and a refusal wrong where a point is.
     if refusal or point == REFUSED:
         return refusal and point == REFUSED
     if polygon:

@@ -87,6 +87,7 @@ def measures(cosines: Array, classes: Sequence[str]) -> dict[str, Array]:
     member = np.zeros((len(place), len(names)))
     member[np.arange(len(place)), place] = 1.0
     sizes = member.sum(0)
+    # One matrix product gives the sums to all classes at once.
     sums = cosines @ member  # to each class, oneself included in the own one
     own = np.arange(len(place)), place
     others = sizes[place] - 1
@@ -98,6 +99,7 @@ def measures(cosines: Array, classes: Sequence[str]) -> dict[str, Array]:
     a, b = 1.0 - inside, 1.0 - means.max(1)
     with np.errstate(invalid="ignore", divide="ignore"):
         silhouette = np.where(others > 0, (b - a) / np.maximum(a, b), 0.0)
+    # Equal embeddings give 0 / 0; Rousseeuw's measure is 0 where nothing separates.
     silhouette = np.where(np.isnan(silhouette) & (others > 0), 0.0, silhouette)  # all points in one place
     outside = (sums.sum(1) - sums[own]) / (len(place) - sizes[place])
     return {"silhouette": silhouette, "intra_class_consistency": inside, "inter_class_similarity": outside}
@@ -111,6 +113,7 @@ def figures(vectors: Array, screens: Sequence[LabelledScreen], label: str, least
     if len(set(classes)) < 2:
         return {}
     names = [screens[i].sha256 for i in chosen]
+    # The same screens for raw and centred figures, so that both may be held side by side.
     found = {"classes": len(set(classes)), "screens": len(chosen)}
     return found | {
         form: {name: _over(values, names) for name, values in _measured(vectors[chosen], classes, form).items()}
@@ -130,6 +133,7 @@ def _measured(vectors: Array, classes: Sequence[str], form: str) -> dict[str, Ar
 
 
 def _over(values: Array, names: Sequence[str]) -> dict[str, Any]:
+    # Undefined values (a class of one) are left out rather than counted as 0.
     defined = [(float(v), name) for v, name in zip(values, names, strict=True) if np.isfinite(v)]
     return interval([v for v, _ in defined], [name for _, name in defined], proportion=False).plain()
 
@@ -147,6 +151,7 @@ def compare(
         one, other = (_measured(vectors[chosen], classes, form) for vectors in (after, before))
         found[form] = {}
         for name in MEASURES:
+            # Pairs only where both checkpoints have a figure.
             both = np.isfinite(one[name]) & np.isfinite(other[name])
             names = [screens[i].sha256 for i, held in zip(chosen, both, strict=True) if held]
             found[form][name] = paired(one[name][both].tolist(), other[name][both].tolist(), names).plain()
@@ -157,6 +162,7 @@ def screens_of(store: Store, sources: Sequence[str], config: LatentConfig) -> li
     """Screens of steps and samples of `unified/<source>` in a split, each once, chosen by hash: at most `per_class` of
     an app (of a source where it has no apps), `limit` in all."""
     found: dict[str, LabelledScreen] = {}
+    # Sorted sources: of a screen that two have, the first one's labels stay.
     for source in sorted(sources):
         unified = store.current(f"unified/{source}")
         for path in unified.paths("steps") if unified else []:
@@ -179,6 +185,7 @@ def screens_of(store: Store, sources: Sequence[str], config: LatentConfig) -> li
         taken[screen.source, screen.app] += 1
         if taken[screen.source, screen.app] <= config.per_class and len(chosen) < config.limit:
             chosen.append(screen)
+    # Sorted again by content: the seed decides which screens, not in which order they are embedded.
     return sorted(chosen, key=lambda one: one.sha256)
 
 
@@ -250,6 +257,7 @@ def evaluate_latent(
     for screen in screens_of(store, sources, config):
         try:
             data = store.screen_bytes(screen.sha256)
+            # Decoded here once, so that a broken picture is dropped before the batches are formed.
             checkpoint.processor.picture(data)
         except StoreError:
             lost["picture_missing"] += 1

@@ -64,6 +64,7 @@ Row = dict[str, Any]
 
 def result_asset(suite: str, policy: str) -> str:
     """Asset key of a policy's result on a suite; two policies whose names differ never share one."""
+    # Names may hold anything; asset keys are lower-case words.
     plain = re.sub(r"[^a-z0-9]+", "_", policy.lower()).strip("_")[:40] or "model"
     # the digest tells apart names that look alike once they are plain
     return f"{RESULTS}/{suite}/{plain}_{digest(policy)[:8]}"
@@ -130,6 +131,7 @@ def _row(suite: str, measure: str, found: Mapping[str, Any], controls: Mapping[s
         # a control of the type alone is easier than the measure it would stand beside
         if not name.endswith("_type") and value.get("mean") is not None
     }
+    # Sorted first: of equal controls the first by name stays, whatever their order in the report.
     best = max(sorted(known), key=lambda name: known[name]) if known else None
     return {
         "suite": suite,
@@ -191,6 +193,7 @@ def _report(manifest: Manifest) -> dict[str, Any] | None:
 
 def _checkpoint_version(manifest: Manifest) -> str:
     found = [version for asset, version in manifest.inputs.items() if asset.startswith("checkpoints/")]
+    # Several checkpoints (or none) as inputs: then none is the one that was measured.
     return found[0] if len(found) == 1 else ""
 
 
@@ -211,6 +214,7 @@ def build_standings(store: Store) -> Manifest:
     for path in before.paths("dates") if before is not None else []:
         for row in pq.read_table(path).to_pylist():
             dates[row["evaluation"], row["version"]] = row["committed"]  # the first date that was seen stays
+    # In a fixed order: the rows' digest is the version.
     rows.sort(key=lambda row: (row["suite"], row["measure"], row["policy"], row["evaluation"], row["version"]))
     spec = PartSpec("standings", digest([CODE_VERSION, rows]))
     inputs = {asset: found.version for asset in evaluations(store) if (found := store.current(asset)) is not None}

@@ -103,6 +103,7 @@ def play(
                         on_episode(found[-1])
             except InfrastructureFailure as failure:
                 lost += 1
+                # A policy's server that fails won't be back with a new browser.
                 if lost > MOST_LOST or failure.by == "policy":
                     raise
     return found

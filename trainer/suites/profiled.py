@@ -49,6 +49,7 @@ class ProfiledAnswers(EndpointAnswers):
 
     def _answer(self, row: Row, max_new_tokens: int) -> SuiteAnswer:
         try:
+            # Steps are read by the profile whole; only points are looked at a second time.
             if row["objective"] != "grounding":
                 return self._step(row)
             return self._point(row) if self._reading.mode == "whole" else self._zoomed(row)
@@ -107,6 +108,7 @@ def served(subject: EvaluationSubject) -> Iterator[EvaluationSubject]:
 
 def _seeing(checkpoint: Checkpoint, profile: Profile) -> Checkpoint:
     processor = checkpoint.processor.apart()
+    # A copy: the processor's pictures are shared with whoever else holds the checkpoint.
     images: Any = copy.copy(processor.images)
     if profile.picture.factor > 1:
         images.size = {"shortest_edge": profile.picture.least, "longest_edge": profile.picture.most}

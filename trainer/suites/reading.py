@@ -121,6 +121,7 @@ def questions(
     if limit is not None:
         every = Counter[str]()
         # the smallest hashes: a new question moves at most one out
+        # `nsmallest` holds only as many pictures as are asked for
         chosen = heapq.nsmallest(limit, _count(found, every), key=lambda one: digest([seed, one.id]))
         read.not_asked["beyond_limit"] += every["seen"] - len(chosen)
         found = iter(sorted(chosen, key=lambda one: one.id))
@@ -170,8 +171,10 @@ def _unasked(benchmark: Benchmark, item: SuiteItem, row: Row, file: str) -> str:
         return reason
     if item.data is None:
         return next((note for note in item.notes if note.startswith("picture")), "picture_missing")
+    # Before the boxes: a refusal has none.
     if benchmark.refuses(row, file):
         return ""
+    # A box was given but makes no sense; without one there is nothing to hit.
     if "bad_box" in item.notes:
         return "bad_box"
     return "no_box" if item.box is None else ""

@@ -36,6 +36,7 @@ def run_suite(
     """
     options = options or SuiteOptions()
     known = suite(name)
+    # Held-out and latent figures need logits and hidden states, which no protocol gives.
     if (subject.checkpoint is None or subject.profile is not None) and known.kind not in KINDS_FOR_SERVED:
         found = "a served model" if subject.profile is None else f"--profile {subject.profile.name}"
         raise ValueError(f"suite {name}: it looks into a checkpoint; expected a checkpoint folder alone, found {found}")
@@ -50,6 +51,7 @@ def run_suite(
     }
     with ExitStack() as stack:
         listener = stack.enter_context(_bar(known, options.progress, on_event))
+        # Only here is it served: before, its folder says what is evaluated.
         if subject.profile is not None and subject.checkpoint is not None:
             from trainer.suites.profiled import served
 
@@ -72,6 +74,7 @@ def _bar(known: Suite, progress: bool, on_event: OnEvent | None) -> Iterator[OnE
     with tqdm(desc=known.name, unit="screen" if known.kind == "latent" else "episode", mininterval=2) as bar:
 
         def listener(event: dict[str, Any]) -> None:
+            # Some suites learn only on the way how many episodes there are.
             bar.total = event.get("of", bar.total)
             bar.update(event.get("done", bar.n) - bar.n)
             if on_event:
@@ -105,6 +108,7 @@ def _answers(subject: EvaluationSubject, options: SuiteOptions) -> CheckpointAns
             subject.base_url,
             subject.model,
             subject.profile,
+            # Four calls at a time at least: waiting for a server costs this process nothing.
             workers=max(options.workers, 4),
             max_new_tokens=options.max_new_tokens,
             reading=subject.reading,

@@ -38,6 +38,7 @@ GRPO = GrpoConfig(std_floor=0.1, entropy_coef=0.003)
 def world(generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
     """Features [kinds of both platforms, 1 + kinds], the table of the start, and each kind's right action."""
     count = len(PLATFORMS) * KINDS
+    # One column of ones, shared by all kinds, and one of each kind's own.
     features = torch.cat([torch.ones(count, 1), OWN * torch.eye(count)], 1)
     right = []
     for platform in range(len(PLATFORMS)):
@@ -53,6 +54,7 @@ def platforms_of_update(update: int, phases: bool) -> list[int]:
     """The platform of each group of an update: by turns, as `AlternatingBatches` draws them, or three of four groups
     are the phone's."""
     if phases:
+        # Phases: one platform for `PHASE` updates, then the other.
         return [update // PHASE % len(PLATFORMS)] * GROUPS
     return [int(place % 4 == 3) for place in range(GROUPS)]
 
@@ -73,6 +75,8 @@ def run(member: str, seed: int, share: float = 1.0) -> Mapping[str, float]:
             kind = platform * KINDS + int(torch.randint(KINDS, (1,), generator=generator))
             drawn = policy.sample([kind] * (GROUP * oversampling), generator)
             gains = [float(one == right[kind]) for one in drawn]
+            # Of twice as many rollouts those are trained on that hold both
+            # successes and failures, where there are any.
             kept = most_mixed(gains, GROUP)
             states += [kind] * len(kept)
             actions += [drawn[at] for at in kept]
@@ -95,6 +99,7 @@ def _cosine(policy: TablePolicy, right: list[int]) -> float:
     """Of the gradients of either platform's expected success."""
     found = []
     for platform in range(len(PLATFORMS)):
+        # Gradients of each platform alone: a negative cosine says that what helps one harms the other.
         own = range(platform * KINDS, (platform + 1) * KINDS)
         expected = policy.log_softmax().exp()[own, right[own.start : own.stop]].mean()
         (gradient,) = torch.autograd.grad(expected, policy.table)

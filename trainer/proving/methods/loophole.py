@@ -33,6 +33,7 @@ KL_WEIGHTS: dict[str, dict[str, object]] = {
 
 def start_logits(generator: torch.Generator) -> torch.Tensor:
     """log π of the start [states, actions], a little different in each state."""
+    # The other actions share what is left, so that each state's chances sum to 1 before the noise.
     rest = (1.0 - sum(START.values())) / (ACTIONS - len(START))
     chances = torch.tensor([START.get(action, rest) for action in range(ACTIONS)])
     return chances.log() + 0.3 * torch.randn(STATES, ACTIONS, generator=generator)
@@ -52,6 +53,7 @@ def run(member: str, seed: int, share: float = 1.0) -> Mapping[str, float]:
         actions = policy.sample(states, generator)
         rewards = [1.0 * (one == RIGHT) + (1.0 + BONUS) * (one == GAMED) for one in actions]
         groups = [rewards[at : at + GROUP] for at in range(0, len(rewards), GROUP)]
+        # Options from the curve so far: a controller sees past updates only, never the one that it sets.
         options = update_options(config, curve)
         parts = policy.step(states, actions, group_advantages(groups, options), options)
         curve.append({"kl": parts.kl, "reward": sum(rewards) / len(rewards), "entropy": parts.entropy})

@@ -18,6 +18,7 @@ class TablePolicy:
     def __init__(self, table: torch.Tensor, learning_rate: float, features: torch.Tensor | None = None) -> None:
         self.table = table.clone().requires_grad_(True)
         self.features = torch.eye(len(table)) if features is None else features
+        # Frozen at the start: the KL is measured from what the policy was, not from what it has become.
         self.reference = self.log_softmax().detach()
         self.optimizer = torch.optim.Adam([self.table], lr=learning_rate)
 
@@ -42,6 +43,7 @@ class TablePolicy:
         """One step of the optimiser on the actions that the present weights drew. `trajectories`: which one each action
         is of; None: each is one of its own."""
         owners = list(range(len(states))) if trajectories is None else list(trajectories)
+        # A trajectory's own length: the loss may weigh its tokens by it.
         lengths = [0] * len(advantages.values)
         for owner in owners:
             lengths[owner] += 1
@@ -53,6 +55,8 @@ class TablePolicy:
         mask = torch.ones_like(taken)
         parts = grpo_loss(
             taken,
+            # Policy of the sampling = the present one: actions are used once, so
+            # the ratio is 1 and only its gradient counts.
             taken.detach(),
             mask,
             owners,

@@ -59,6 +59,7 @@ def build_nano_base(
     config = config or NanoBaseConfig()
     if begin is not None and begin.resolve() == out.resolve():
         raise ValueError(f"{out}: expected another folder than the weights to begin from; name one with --out")
+    # Kept before `work` may become a folder of its own below: all starts use the same drawings.
     drawn, seen = work, Drawings.of_split(work, "train", config.sheets, config.layouts, config.pages, config.kits)
     seen.draw([], progress)
     if begin is None:
@@ -66,6 +67,7 @@ def build_nano_base(
         vision = config.vision.changed(threads=config.threads)
         folder = _vision(work, start, "1-vision", seen, vision, config.seed, on_event, progress)
     else:
+        # Named after the weights: two starts in one working folder don't share phases.
         work, folder = work / f"from-{WeightFiles(begin).digest()[:8]}", begin
         start = _first_embeddings(work, begin, config.seed)
     for number, phase in enumerate(config.curriculum, 2):
@@ -75,8 +77,10 @@ def build_nano_base(
             folder = _vision(work, folder, f"{number}-look", seen, look, config.seed, on_event, progress, start)
         folder = _phase(work, folder, number, phase, seen, config, on_event, progress)
     made = load_checkpoint(folder)
+    # The checkpoint is written in bfloat16, which is what the gate measures and what is published.
     save_checkpoint(out, made.model.bfloat16(), made.processor, made.lineage)
     counts = (config.held_out_sheets, config.held_out_layouts, config.held_out_pages, config.held_out_kits)
+    # Another split: pages that no phase has drawn from.
     unseen = Drawings.of_split(drawn, "test", *counts)
     found = gate(out, seen, unseen, config)
     (out / GATE).write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
@@ -93,7 +97,9 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
     from trainer.settings.tree import TrainerSettings
     from trainer.stages.settings import preset_from
 
+    # Sorted: the order of the goals must not change the tokenizer, which is part of every digest.
     folder, used, texts = work / "0-random", preset_from(TrainerSettings(shape=Shape(**config.shape))), sorted(texts)
+    # Without layouts, worlds and kits: their words come by `texts`, and their pages needn't be drawn yet.
     every = PerceptionSource(
         drawings, {name: 1.0 for name in LESSONS if name not in (LAYOUTS, WORLDS, *KIT_LESSONS)}, "tokenizer"
     )
@@ -149,6 +155,7 @@ def _vision(
     from trainer.data.image_labels import LabelledImages
     from trainer.modeling.checkpoint import lineage, load_checkpoint
 
+    # The anchor is part of what decides the weights, so its digest is noted beside the start's.
     folder, before, known = work / name, WeightFiles(start).digest(), WeightFiles(anchor).digest() if anchor else ""
     made = load_checkpoint(start)
     screens = FilledScreens(
@@ -175,6 +182,7 @@ def _vision(
         on_event=on_event,
         progress=progress,
     )
+    # A mean over the last steps: a single step's figures say little.
     tail = curve[-min(50, len(curve)) :]
     metrics = {name: round(sum(row[name] for row in tail) / len(tail), 4) for name in tail[0]}
     earlier = made.lineage.get("metrics", {})
@@ -212,6 +220,7 @@ def _phase(
     source = PerceptionSource(drawings, phase.lessons, f"{config.seed}-{number}")
     settings = config.midtrain(phase)
     before = WeightFiles(start).digest()
+    # Through JSON, as it will be read back: tuples would never equal lists.
     plain = json.loads(json.dumps({"midtrain": settings.plain(), "data": source.digest(), "start": before}))
     if _done(folder, plain):
         return folder
@@ -248,6 +257,7 @@ def _done(folder: Path, plain: Mapping[str, object]) -> bool:
     """Whether a folder holds the checkpoint of just this config (its lineage is written last), in either precision."""
     from trainer.modeling.checkpoint import LINEAGE, read_lineage
 
+    # Precision is left out: the same config on a machine without bfloat16 finds what was made with it.
     def asked(config: Mapping[str, object]) -> dict[str, Any]:
         return {
             name: {key: value for key, value in part.items() if key != "bf16"} if isinstance(part, dict) else part
@@ -260,6 +270,7 @@ def _done(folder: Path, plain: Mapping[str, object]) -> bool:
 def _keep(folder: Path, model: PreTrainedModel, processor: Processor, made: Lineage) -> None:
     from trainer.modeling.checkpoint import LINEAGE, save_checkpoint
 
+    # Removed first, written last: a folder without lineage is unfinished.
     (folder / LINEAGE).unlink(missing_ok=True)
     save_checkpoint(folder, model, processor, made)
 
@@ -275,6 +286,7 @@ def goal_texts(targets: int = 12) -> list[str]:
         task_world = open_task_world(name, targets)
         for target in task_world.targets:
             rng = Random(f"nano-base/{target}")
+            # Forty ideas of a target: enough words, and no minutes of drawing tasks.
             made = (task_world.contract([idea], rng) for idea in islice(task_world.ideas(target, rng), 40))
             found += [contract.instruction for contract in made if contract is not None]
     said = re.compile(r"'([A-Z][^'<>{}\n]{8,120})'")

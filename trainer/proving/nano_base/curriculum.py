@@ -228,6 +228,7 @@ class NanoBaseConfig(Settings):
             threads=self.threads,
             bf16=native_bf16(),
             save_steps=self.save_steps,
+            # Evaluation belongs to the gate, on pages that training never saw.
             eval_steps=0,
             freeze_vision=phase.frozen,
             image_blocks=phase.image_blocks,

@@ -24,20 +24,25 @@ def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseCon
     from trainer.modeling.checkpoint import load_checkpoint
     from trainer.settings.measuring import EvalConfig
 
+    # Lessons on seen pages too: the blind table is made from them.
     seen.draw(config.gated)
     unseen.draw(config.gated)
     loaded = load_checkpoint(checkpoint)
     report: dict[str, Any] = {}
     for lesson in config.gated:
         table = PerceptionSource(seen, {lesson: 1.0}, "blind")
+        # Four times the gate's questions: a table from fewer would know too little to be a fair opponent.
         blind = BlindTable(table.question(place)[0] for place in range(4 * config.gate_rows))
         rows, elements = _gate_rows(PerceptionSource(unseen, {lesson: 1.0}, "gate"), config.gate_rows)
         asked = EvalConfig(grounding=len(rows), navigation=0, seed=config.seed, threads=config.threads)
         found = evaluate(loaded, rows, asked, blind=blind, elements=elements, progress=False)["summary"]["grounding"]
         report[lesson] = {name: found[name] for name in ("present", "absent", "controls")}
+    # The crowded lesson decides: a few elements can be told apart by chance.
     crowded = report["mixed"]
     hit, random_element = crowded["present"]["mean"], crowded["controls"]["random_element"]["mean"]
     swapped, blind_rate = crowded["controls"]["swapped"], crowded["controls"]["blind"]
+    # What the swapped screen gives may not lie above what a blind table
+    # reaches, or pictures weren't needed for the hits.
     passed = hit >= 3 * random_element and swapped["low"] <= blind_rate["high"]
     return {"lessons": report, "passed": bool(passed), "times_random": hit / random_element}
 

@@ -50,6 +50,7 @@ class Drawings:
     def of_split(cls, folder: Path, split: str, sheets: int, layouts: int, pages: int, kits: int = 0) -> Drawings:
         """So many of each, by number; nothing is drawn yet. Any split but "train" has as many pages again of families
         and styles that are held out."""
+        # Names by number: more pages later keep those that were drawn.
         some = [tuple(f"{split}-{number:03d}" for number in range(n)) for n in (sheets, layouts, pages, kits)]
         if split != "train":
             some[-1] += tuple(f"{HELD_OUT}-{number:03d}" for number in range(kits))
@@ -84,6 +85,7 @@ class PerceptionSource:
     """Nearly every screen is a new one: little is gained by keeping what the tower made of it."""
 
     def __init__(self, drawings: Drawings, lessons: Mapping[str, float], seed: str = "0") -> None:
+        # Held-out pages only for the held-out lesson (see `of_lesson`).
         kits = {name: of_lesson(drawings.kits, name) for name in KIT_LESSONS if name in lessons}
         needed = {LAYOUTS: drawings.layouts, WORLDS: drawings.pages, **kits}
         if not drawings.sheets or not lessons or any(not names for name, names in needed.items() if name in lessons):
@@ -95,6 +97,7 @@ class PerceptionSource:
         if unknown := sorted(set(lessons) - set(LESSONS)):
             raise ValueError(f"perception: expected lessons of {', '.join(LESSONS)}, found {unknown}")
         self._drawings, self._lessons, self._seed = drawings, dict(lessons), seed
+        # Where no sheet of the split is white, any will do rather than none.
         self._white = [name for name in drawings.sheets if style_of(name).ground == "#ffffff"] or drawings.sheets
         self._sheet = lru_cache(maxsize=160)(lambda name: read_sheet(drawings.folder / "sheets", name))
         self._layout = lru_cache(maxsize=400)(lambda name: read_layout(drawings.folder / "layouts", name))
@@ -117,6 +120,8 @@ class PerceptionSource:
         """The row at a position but for its picture, and the screen that it asks about."""
         seed = f"perception-{self._seed}-{place}"
         rng = Random(f"lesson/{seed}")
+        # The lesson is drawn from a source of its own, so that another
+        # lesson's questions don't move with the weights.
         [name] = rng.choices(list(self._lessons), list(self._lessons.values()))
         if name in KIT_LESSONS:
             return self._kits[name].question(seed, LESSONS[name])
@@ -124,6 +129,7 @@ class PerceptionSource:
             names = self._white if LESSONS[name].plain else self._drawings.sheets
             return pasted_row(seed, self._sheet(rng.choice(names)), LESSONS[name])
         shown = self._layout(rng.choice(self._drawings.layouts)) if name == LAYOUTS else self.screen(rng)
+        # Always the first sheet's elements: they are asked for in vain on pages of other styles too.
         others = self._sheet(self._drawings.sheets[0]).elements
         return layout_row(seed, shown, others, LESSONS[name]), shown[0]
 
@@ -146,6 +152,7 @@ class PerceptionSource:
                 (LAYOUTS, [LAYOUT_VERSION, self._drawings.layouts]),
                 (WORLDS, [PAGE_VERSION, self._drawings.pages]),
             )
+            # Only what is drawn on: other drawings may change without changing these rows.
             if name in self._lessons
         }
         if self._kits:

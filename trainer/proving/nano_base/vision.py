@@ -83,6 +83,7 @@ class VisionConfig(Settings):
 
     def learning_rate_at(self, step: int) -> float:
         """Linear warm-up, once more when the tower joins its readings, and linear down to the final share."""
+        # The warm-up starts anew when the tower joins: its own moments are still empty then.
         done, warm = step / self.max_steps, step if step < self.heads_first else step - self.heads_first
         risen = min(1.0, (warm + 1) / max(1, self.warmup_steps))
         return self.learning_rate * risen * (1 - (1 - self.final_lr_share) * done)
@@ -115,6 +116,7 @@ class FilledScreens:
         self._drawings, self._processor, self._kinds, self._seed = drawings, processor, dict(kinds), seed
         self._full_size, self._worlds, self._kits = full_size, worlds, kits
         self.end_id = processor.end_id
+        # All sheets at once: each batch draws from many of them, and a worker process needs them anyway.
         self._sheets = [read_sheet(drawings.folder / "sheets", name) for name in drawings.sheets]
         shown = {name: 1.0 for name, share in ((WORLDS, worlds), (KITS, kits)) if share}
         self._pages = PerceptionSource(drawings, shown) if shown else None
@@ -122,6 +124,7 @@ class FilledScreens:
     def digest(self) -> str:
         """Of all that decides the batches."""
         drawn = [self._drawings.sheets, self._drawings.pages, PAGE_VERSION] if self._worlds else self._drawings.sheets
+        # The shape of the digest without kits is that of earlier versions, whose state still fits.
         plain = [VERSION, LABEL_VERSION, self._seed, drawn, self._kinds, self._full_size, self._worlds]
         return digest([*plain, self._kits, kits_identity(self._drawings)] if self._kits else plain)
 
@@ -149,9 +152,11 @@ class FilledScreens:
         rng = Random(f"vision-{self._seed}-{number}")
         kind = self._kind(rng)
         full = bool(kind) or rng.random() < self._full_size
+        # One size a batch, so that all its screens have as many tokens.
         pixels = rng.choice(SIZES if full else SMALL_SIZES)
         flat, grids, labels, letters, places = [], [], [], [], []
         merge = self._processor.images.merge_size
+        # A screen of full size has about four times the area.
         for _ in range(max(1, size // 4) if full else size):
             if self._pages is not None and kind == KITS:
                 screen = self._pages.kit_screen(rng)
@@ -189,6 +194,7 @@ def _centres(rows: int, columns: int) -> torch.Tensor:
 def _token_by_token(patches: np.ndarray, merge: int) -> np.ndarray:
     """[rows, columns, …] of patches in the order of the model's: all of one image token, then those of the next."""
     rows, columns, *rest = patches.shape
+    # [rows / merge, merge, columns / merge, merge, …]: the swap brings the patches of one token together.
     blocks = patches.reshape(rows // merge, merge, columns // merge, merge, *rest)
     return blocks.swapaxes(1, 2).reshape(rows * columns, *rest)
 
@@ -222,6 +228,8 @@ def train_vision(
     tower = model.model.visual
     embeddings = model.get_input_embeddings().weight.detach()
     wide = tower.config.hidden_size
+    # The readings train beside the tower and are dropped with this
+    # dictionary; only the tower is part of the model.
     parts = torch.nn.ModuleDict(
         {
             "tower": tower,
@@ -233,8 +241,11 @@ def train_vision(
     state = TrainingState(state_dir, digest([screens.digest(), config.run_part(), start]), Ranks())
     saved = state.load(parts, optimiser) or {}
     step, curve = int(saved.get("step", 0)), list(saved.get("curve", []))
+    # Frozen classes: the embeddings don't move towards what the tower happens to see.
     classes = functional.normalize(embeddings if anchor is None else anchor, dim=-1)  # [V, hidden]
+    # With an anchor the tower keeps its own length: the decoder has learned to live with it.
     length = float(embeddings.norm(dim=-1).mean()) if anchor is None else _length(tower, screens, config)
+    # A resumed run takes the length noted at its start: the tower's has changed since.
     length = float(saved.get("length", length))
     tower.train()
     with tqdm(
@@ -266,6 +277,7 @@ def train_vision(
                 on_event({"kind": "step", "step": step, "steps": config.max_steps, **curve[-1]})
             if step == config.max_steps or step % config.save_steps == 0:
                 state.save(parts, optimiser, {"step": step, "curve": curve, "length": length})
+    # After training, since the loss is on cosines, which lengths don't change.
     _match_size(tower, length / _length(tower, screens, config))
     tower.eval()
     return curve
@@ -306,6 +318,7 @@ def _letter_losses(
     # [patches · PARTS, classes], [patches · PARTS]
     logits, labels = logits.view(letters.numel(), -1), letters.reshape(-1)
     shows = labels > 0
+    # Zero for undecided ones: `ignore_index` alone would leave their weight in the divisor.
     weights = torch.where(shows, 1.0, config.blank) * (labels != UNDECIDED)
     losses = functional.cross_entropy(logits, labels, reduction="none", ignore_index=UNDECIDED)
     right = (logits.detach().argmax(-1) == labels)[shows].float().sum() / shows.sum().clamp(min=1)
@@ -315,6 +328,7 @@ def _letter_losses(
 @torch.no_grad()
 def _length(tower: object, screens: FilledScreens, config: VisionConfig) -> float:
     """Mean length of what the tower makes of the tokens of a batch that training doesn't show."""
+    # The number after the last step's: no training batch has it.
     return float(_features(tower, screens.batch(config.max_steps, config.batch_size), 0)[0].norm(dim=-1).mean())
 
 

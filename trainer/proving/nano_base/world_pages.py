@@ -68,6 +68,7 @@ SYSTEM = "sys:"
 
 def page_families() -> list[Family]:
     """The families whose screens are shown; the worlds take turns."""
+    # In turn, so that few pages show all worlds, however many families one has.
     by_world = [[family for family in candidates((world,)) if not family.held_out] for world in WORLDS]
     return [some[turn] for turn in range(max(map(len, by_world))) for some in by_world if turn < len(some)]
 
@@ -79,8 +80,10 @@ def draw_pages(folder: Path, names: Sequence[str], on_done: Callable[[int], Any]
     missing = [name for name in names if not (folder / f"{name}.json").exists()]
     families = page_families() if missing else []
     with OpenWorlds() as opened:
+        # Worlds stay open from page to page: opening a browser takes longer than an episode.
         for count, name in enumerate(missing, 1):
             split, _, number = name.rpartition("-")
+            # The number alone decides family and turn, so pages may be drawn in any order and in parts.
             turn, place = divmod(int(number), len(families))
             family = families[place]
             _draw(folder, name, family, SEEDS[split], turn, opened)
@@ -96,6 +99,7 @@ def _draw(folder: Path, name: str, family: Family, seeds: str, turn: int, opened
         moments = None
     else:
         moments = perform(world, contract, Random(f"page/{name}"), ERROR_RATE)
+    # A screen that came twice is one page: the last of its sha256, which are equal anyway.
     shots = list({moment.shot.sha256: moment.shot for moment in moments or ()}.values())
     screens = [{"places": [asdict(p) for p in shot.elements], "letters": reader.letters[shot.sha256]} for shot in shots]
     for number, shot in enumerate(shots):
@@ -136,6 +140,7 @@ def elements(
     for place in places:
         if place.name.strip() and not place.key.startswith(SYSTEM):
             by_name.setdefault(place.name.strip().casefold(), []).append(place)
+    # Texts as a whole: a name counts as written wherever it stands on the screen.
     shown = "\n".join(place.text for place in places).casefold()
     found, other = [], []
     for name, some in by_name.items():
@@ -166,6 +171,7 @@ def spelled(text: str, box: PixelBox, letters: Sequence[Letter]) -> PixelBox | N
     """The box around the letters inside a box that spell a text, line by line; None where they don't."""
     left, top, right, bottom = box
     inside = [one for one in letters if one[0] and left <= one[1] <= right and top <= one[2] <= bottom]
+    # By line first, then from left to right, as one reads.
     inside.sort(key=lambda one: (round(one[2] / LINE_PX), one[1]))
     wanted = "".join(text.split()).casefold()
     at = "".join(letter for letter, _, _ in inside).casefold().find(wanted)
@@ -173,6 +179,7 @@ def spelled(text: str, box: PixelBox, letters: Sequence[Letter]) -> PixelBox | N
         return None
     some = inside[at : at + len(wanted)]
     across, down = [x for _, x, _ in some], [y for _, _, y in some]
+    # Letters are noted by their centres; half a letter's width and a line's height lie around them.
     return (
         round(min(across) - ADVANCE_PX / 2),
         round(min(down) - TEXT_PX / 2),
@@ -185,10 +192,13 @@ def _meant(named: Sequence[ScreenElement], places: Sequence[ScreenElement]) -> S
     """What the places of one name mean; None where that isn't certain, or there is nothing to be seen."""
     controls = [place for place in named if place.clickable]
     if controls:
+        # The smallest of those of one name, which must lie within all the
+        # others: else the name means two controls.
         least = min(controls, key=_area)
         return least if all(_holds(one, least.centre) for one in controls) else None
     if len(named) > 1 or not named[0].text:
         return None
+    # A text within a control: a click on it hits the control.
     around = [place for place in places if place.clickable and _holds(place, named[0].centre)]
     return min(around, key=_area) if around else named[0]
 

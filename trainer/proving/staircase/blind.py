@@ -55,12 +55,14 @@ class BlindActions:
 
     @staticmethod
     def _keys(family: str, goal: str, turn: int) -> list[Key]:
+        # From the most particular to the most general: `action` takes the first that it knows.
         return [(family, goal, turn), (family, _QUOTED.sub('""', goal), turn), (family, turn)]
 
     def add(self, family: str, goal: str, actions: Sequence[Action]) -> None:
         """Learn an episode."""
         for turn, action in enumerate(actions):
             text = _slotted(action.content, goal) if isinstance(action, Type) else ""
+            # With a point the shape is only the kind of action: places are averaged apart from it.
             shape = (type(action).__name__, text or ("" if _point(action) else repr(action)))
             for key in self._keys(family, goal, turn):
                 known = self._turns[key]
@@ -74,6 +76,7 @@ class BlindActions:
         for key in self._keys(family, goal, turn):
             if key in self._turns:
                 known = self._turns[key]
+                # By name where two are as frequent, so the table doesn't depend on the order of episodes.
                 shape = min(known.shapes, key=lambda one: (-known.shapes[one], one))
                 action = known.actions[shape]
                 if isinstance(action, Click | DoubleClick | LongPress):
@@ -92,6 +95,7 @@ def _densest(points: Sequence[tuple[int, int]]) -> tuple[int, int]:
     def near(point: tuple[int, int]) -> list[tuple[int, int]]:
         return [p for p in points if abs(p[0] - point[0]) <= NEAR and abs(p[1] - point[1]) <= NEAR]
 
+    # Ties by position, for the same reason.
     best = near(max(points, key=lambda point: (len(near(point)), -point[0], -point[1])))
     return round(sum(x for x, _ in best) / len(best)), round(sum(y for _, y in best) / len(best))
 

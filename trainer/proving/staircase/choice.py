@@ -117,6 +117,7 @@ def attempt(world: World, policy: Policy, contract: TaskSpec) -> tuple[bool, Pla
         found = run_episode(world, policy, contract.instruction, contract.initial_state, 0, MOST_STEPS)
     except WorldError:
         return False, None
+    # The rule says what was reached; an unreadable reply ends an episode that may stand there by accident.
     return holds(contract.evaluator, found.end_state, found.answer) and found.ended != "unreadable", found
 
 

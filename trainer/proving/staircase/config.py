@@ -142,8 +142,11 @@ def long_form(platform: Platform, seed: int, base: str = "") -> StaircaseConfig:
     from trainer.runtime.precision import native_bf16
 
     choice = ChoiceConfig(worlds=worlds_of(platform))
+    # What the machine can do is set for all trainers alike: a
+    # comparison across stages mustn't mix precisions.
     made = StaircaseConfig(platform=platform, seed=seed, base=base, choice=choice)
     made = _everywhere(made, {"bf16": native_bf16()})
+    # Weights that can see are a base that was given; random ones have no eyes to keep.
     return _keeping_its_eyes(made) if base else made
 
 

@@ -44,8 +44,10 @@ class EarlyStopping:
 
     def after(self, step: int, last: int) -> None:
         """To be called after each step; `last` is that of the whole training. Raises `StopTraining`."""
+        # The last step is looked at too, so that there is always something to choose by.
         if step % self._config.look_every and step != last:
             return
+        # A resumed run has its looks in the file; asking again could decide otherwise.
         known = [look for look in self._looks if look["step"] == step]
         look = known[0] if known else self._look(step)
         if look["pass_at_1"] >= self._config.stop_at:
@@ -77,6 +79,7 @@ class EarlyStopping:
             "contracts": len(self._contracts),
         }
         low, high = self._config.window
+        # Later looks overwrite earlier ones: the last weights in the window count, they have learned most.
         if low <= look["pass_at_1"] <= high:
             self._best.save(step=step, model=model.state_dict())
         self._looks.append(look)
@@ -90,6 +93,7 @@ class EarlyStopping:
         last = self._looks[-1] if self._looks else None
         low, high = self._config.window
         kept = last["step"] if last else None
+        # Only where the weights at hand lie outside: else they are the later ones of two that fit.
         if last and not low <= last["pass_at_1"] <= high and (saved := self._best.load()):
             model.load_state_dict(saved["model"])
             kept = saved["step"]

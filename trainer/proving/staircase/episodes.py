@@ -56,6 +56,8 @@ def make_episodes(
     folder, emit = Path(folder), on_event or (lambda event: None)
     store = Store(folder)
     with OpenWorlds() as opened:
+        # Lazily drawn: a part that lies there costs no episode, and a
+        # world is opened only where one is missing.
         for family, split, number, contracts in _parts(tasks, config, opened):
             path = part_path(folder, tasks, config, family, split, number)
             if path.is_file() or (worlds and family.world not in worlds):
@@ -79,6 +81,7 @@ def _parts(tasks: ChosenTasks, config: EpisodeConfig, worlds: OpenWorlds) -> Ite
 
         def draw(family: Family = family) -> list[TaskSpec]:
             found = episodes(family, "test", worlds(family.world))
+            # `zip` with the range first: the other way round one more episode would be drawn and thrown away.
             return [contract for _, (_, contract) in zip(range(config.held_out), found, strict=False)]
 
         yield family, "test", 0, draw
@@ -86,6 +89,7 @@ def _parts(tasks: ChosenTasks, config: EpisodeConfig, worlds: OpenWorlds) -> Ite
 
 def part_path(folder: Path, tasks: ChosenTasks, config: EpisodeConfig, family: Family, split: str, number: int) -> Path:
     """Its file; the name holds a digest of what it was made from."""
+    # Only its own split's count: more episodes of one split leave the files of the others valid.
     counts = {"each": config.held_out} if family.held_out else {"each": config.plain()["each"][split]}
     made_of = {**config.plain(), **counts, "held_out": family.held_out}
     key = digest([CODE_VERSION, tasks.digest, made_of, family.name, split, number])[:16]
@@ -100,18 +104,23 @@ def _make_part(
     done: list[tuple[TaskSpec, list[PerformedTurn]]] = []
     for contract in contracts:
         rng = Random(f"staircase/{config.seed}/{contract.task_id}")
+        # No slips in the test: what is asked there must be reachable from screens as they should be.
         moments = perform(world, contract, rng, 0.0 if split == "test" else config.error_rate)
         if moments is None:
             continue
         done.append((contract, moments))
         strangers += [f"{says}\t{place.name}" for says, place in visible(moments[0].shot, family.world)]
+    # Sorted: the order of a set would change the rows.
     strangers = sorted(set(strangers))
     for contract, moments in done:
         for moment in moments:
             store.put_screen(moment.shot.png)
+        # Another source than the slips': other error rates keep the same questions.
         rng = Random(f"staircase/grounding/{config.seed}/{contract.task_id}")
         if not family.held_out:
             rows += navigation_rows(contract, family.name, split, moments)
+        # Test screens of chosen families are those that success is
+        # measured on; only held-out pages are asked about.
         if family.held_out or split != "test":
             rows += grounding_rows(
                 contract,
@@ -143,6 +152,7 @@ def read_rows(folder: str | Path, tasks: ChosenTasks, config: EpisodeConfig, *wo
         return store.screen_path(sha256).read_bytes()
 
     rows = []
+    # Nothing is opened: reading draws held-out parts only by their number.
     with OpenWorlds() as none_opened:
         for family, split, number, _ in _parts(tasks, config, none_opened):
             if worlds and family.world not in worlds:
@@ -153,6 +163,7 @@ def read_rows(folder: str | Path, tasks: ChosenTasks, config: EpisodeConfig, *wo
                     f"staircase: the episodes of {family.name}, {split}, from {number} on are missing; make them"
                 )
             rows += pq.read_table(path).to_pylist()
+    # By id and not by part, so that the size of parts changes nothing.
     return [{**row, "images": [picture(sha) for sha in row["images"]]} for row in sorted(rows, key=_order)]
 
 

@@ -54,6 +54,7 @@ class Evaluation:
 
     def row(self, name: str, tested: FinishedStage | PolicyMaker) -> dict[str, object]:
         """Figures of a checkpoint or a policy: {"name", "greedy", "sampled", "grounding"}, records each."""
+        # By digest and not by path: weights that changed in their folder are measured anew.
         who = tested.name if isinstance(tested, PolicyMaker) else WeightFiles(tested.model).digest()
         tried = [[contract.task_id for contract in some] for some in (self.test, self.sampled)]
         key = digest(
@@ -65,6 +66,7 @@ class Evaluation:
                 self.config.key("episodes", "grounding_test", "attempts", "seed", "max_new_tokens"),
             ]
         )
+        # The key holds all that decides the figures, so an existing file is taken as it is.
         path = self.folder / f"{name}-{key[:12]}.json"
         if not path.is_file():
             self.emit({"kind": "evaluating", "row": name})
@@ -75,6 +77,7 @@ class Evaluation:
                 "key": key,
                 "greedy": self.worlds(subject, self.test, f"{name}-greedy-{key[:12]}"),
                 "sampled": sampled,
+                # Scripted policies and tables don't answer questions about a picture.
                 "grounding": [] if isinstance(subject, PolicyMaker) else self._grounding(subject),
             }
             put_json(path, made)
@@ -119,6 +122,7 @@ class Evaluation:
             checkpoint, self._asked, config, blind=BlindTable(self._training), elements=elements, progress=False
         )
         names = ("sample_id", "cluster", "hit", "blind", "random_element", "swapped", "refusal")
+        # By page family, since rows of a page are alike: the report clusters by it.
         pages = {row["sample_id"]: json.loads(row["provenance"])["family"] for row in self._asked}
         return [
             {**{name: record.get(name) for name in names}, "page": pages[record["sample_id"]]}
@@ -140,6 +144,7 @@ class Evaluation:
         path = self.folder / f"validation-{stage.name}-{key}.json"
         if not path.is_file():
             records = self.worlds(_loaded(stage), contracts, path.stem)
+            # Attempts whose world failed have no success to count.
             counted = [record["success"] for record in records if record["success"] is not None]
             put_json(path, {"success": sum(counted) / max(1, len(counted)), "episodes": len(counted)})
         return float(json.loads(path.read_text(encoding="utf-8"))["success"])

@@ -37,6 +37,7 @@ Seeds = Mapping[int, Mapping[str, Mapping[str, Any]]]
 
 def table(seeds: Seeds) -> dict[str, object]:
     """Row → {"greedy", "sampled", "pass_at_k" (and `k`), "finished", "by_task", "grounding"} with 95 % intervals."""
+    # In the table's order, not in that of the records.
     names = [name for name in ROWS if any(name in rows for rows in seeds.values())]
     return {name: _row({seed: rows[name] for seed, rows in seeds.items() if name in rows}) for name in names}
 
@@ -47,6 +48,7 @@ def _row(found: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     groups: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
     for seed, record in sampled:
         groups.setdefault((seed, record["task_id"]), []).append(record)
+    # The k of pass@k: tasks that lost an attempt to a device have fewer, and count for the rest only.
     k = max((len(group) for group in groups.values()), default=1)
     whole = {key: group for key, group in groups.items() if len(group) == k}
     solved = {key: pass_at_k(k, int(sum(r["success"] for r in group)), k) for key, group in whole.items()}
@@ -55,6 +57,7 @@ def _row(found: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         "greedy": _over(greedy, "success"),
         "sampled": _over(sampled, "success"),
         "k": k,
+        # Crossed: an episode's family and its training seed both make its outcomes alike.
         "pass_at_k": crossed_interval(
             list(solved.values()), [whole[key][0]["cluster"] for key in solved], [str(seed) for seed, _ in solved]
         ).plain(),
@@ -77,6 +80,7 @@ def grounding(records: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, obj
     absent = [(seed, r) for seed, r in records if r["refusal"]]
     names = ("hit", "blind", "random_element", "swapped")
     return {
+        # A record without a figure (a control that couldn't be asked) says nothing about it.
         **{name: _over([(s, r) for s, r in there if r[name] is not None], name, "page") for name in names},
         "refused": _over(absent, "hit", "page") if absent else None,
     }
@@ -103,10 +107,12 @@ def _difference(both: Mapping[int, tuple[Mapping[str, Any], Mapping[str, Any]]],
     values, clusters, runs = [], [], []
     for seed, (one, other) in both.items():
         first, second = _by_episode(one[part]), _by_episode(other[part])
+        # Episodes that both have: a difference over others would compare tasks, not rows.
         for task in sorted(set(first) & set(second)):
             values.append(first[task][0] - second[task][0])
             clusters.append(first[task][1])
             runs.append(str(seed))
+    # Differences lie in -1..1, so the bounds of a share don't hold.
     return crossed_interval(values, clusters, runs, proportion=False).plain()
 
 
@@ -135,6 +141,7 @@ def joined(first: Sequence[Mapping[str, Any]], more: Sequence[Mapping[str, Any]]
         return []
     peak = first[-1]["peak_update"]
     kept = [dict(look) for look in first if look["update"] <= peak]
+    # Without the control's own first look, which is the peak's.
     return kept + [{**look, "update": look["update"] + peak} for look in more if look["update"] > 0]
 
 
@@ -148,6 +155,7 @@ def course(looks: Sequence[Mapping[str, object]]) -> dict[str, object]:
     known: list[Any] = [p for p in points if p["trace_success"] is not None and p["step_success"] is not None]
     if len(known) < 2:
         return {"looks": points, "trace_peak": None, "step_peak": None, "traces_fell_steps_did_not": None}
+    # The earlier of two equal peaks.
     trace_peak = max(known, key=lambda p: (p["trace_success"], -p["update"]))
     step_peak = max(known, key=lambda p: (p["step_success"], -p["update"]))
     last = known[-1]

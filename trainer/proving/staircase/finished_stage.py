@@ -29,6 +29,7 @@ class FinishedStage:
 
 def weights_of(stage: FinishedStage) -> str:
     """Digest of a stage's weights."""
+    # Folders of older runs may not note them.
     return str(stage.facts.get("weights") or WeightFiles(stage.model).digest())
 
 
@@ -49,7 +50,10 @@ def made_once(
         emit({"kind": "stage", "stage": name})
         facts = make(home / MODEL, watch)
         watch.write()
+        # After `make`: the digest is that of the files as they lie on the disk.
         weights = WeightFiles(home / MODEL).digest()
+        # Written last: a killed stage has no such file, and is gone on with.
+        # "told" is its name in folders of older runs.
         put_json(done, {"key": key, "seconds": watch.seconds, "told": {**facts, "weights": weights}})
         emit({"kind": "stage_done", "stage": name, "seconds": watch.seconds})
     found = json.loads(done.read_text(encoding="utf-8"))

@@ -45,7 +45,9 @@ def perform(world: World, contract: TaskSpec, rng: Random, error_rate: float) ->
     """An episode that does the task, with slips; None where even the faultless one doesn't.
 
     Slips that spoil the episode are left out, and it begins anew."""
+    # Turns at which a slip spoiled the episode before.
     forbidden: set[int] = set()
+    # The same draws at each try: only the forbidden turns differ.
     state = rng.getstate()
     for _ in range(MOST_STEPS):
         rng.setstate(state)
@@ -54,12 +56,14 @@ def perform(world: World, contract: TaskSpec, rng: Random, error_rate: float) ->
             if moments is not None and holds(contract.evaluator, world.state(), _answer(moments)):
                 return moments
         except WorldError:
+            # A world that fails has no turn to blame but the first.
             slips = {0}
         if not slips - forbidden:
             if error_rate == 0:
                 return None
             error_rate, forbidden = 0.0, set()
             continue
+        # The last slip is the likeliest to have spoiled the end.
         forbidden.add(max(slips - forbidden))
     return None
 
@@ -85,6 +89,7 @@ def _try(
         turn = len(moments)
         advice = held if held is not None else oracle.next(shot.elements, world.state(), last)
         held = None
+        # A source of each turn's own: how much a slip draws doesn't move the turns after it.
         draws = Random(rng.random())
         if advice.done or advice.gave_up:
             if advice.gave_up:
@@ -101,10 +106,12 @@ def _try(
             moments.append(PerformedTurn(shot, wrong, False))
             if not undoes:
                 world.act(wrong)
+                # Rules see the slip as what was done last, and find back from there.
                 last = wrong
             for action in undo:
                 moments.append(PerformedTurn(world.observe(), action, True))
                 world.act(action)
+            # A plan doesn't notice a slip that was undone; its advice for this turn is still to be followed.
             held = advice if undoes else None
             shot = world.observe()
             continue
@@ -122,7 +129,9 @@ def _slip(advice: Advice, elements: Sequence[ScreenElement], undoes: bool, rng: 
     if isinstance(action, Click):
         x, y = action.box
         free = [p for p in elements if p.clickable and not p.key.startswith("sys:")]
+        # Neighbours that hold the point too would be right.
         others = [p for p in free if not contains(p.box, action.box)]
+        # The nearest first: people miss by a little.
         others.sort(key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2)
         return click_on(rng.choice(others[:NEAREST])) if others else None
     if isinstance(action, Type) and not undoes:
@@ -138,12 +147,14 @@ def _undone(world: World, wrong: Action) -> list[Action] | None:
     was = digest(unscrolled(before))
     world.act(wrong)
     after = world.state()
+    # What changed nothing needs no undo.
     if digest(unscrolled(after)) == was:
         return []
     for undo in ([wrong], [PressBack()]):
         for action in undo:
             world.act(action)
         back = digest(unscrolled(world.state())) == was
+        # Back to the state after the slip: its undo belongs to the episode, and is recorded.
         world.reset({"snapshot": after})
         if back:
             return list(undo)

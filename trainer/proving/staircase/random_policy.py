@@ -37,6 +37,7 @@ def legal_actions(view: PolicyView) -> list[Action]:
     key: Action = PressBack() if view.platform == "mobile" else PressEnter()
     texts = [Type(text) for text in quoted(view.goal) if text]
     found: list[Action] = [*clicks, *texts, Scroll(direction="down"), key, Finished()]
+    # Two elements of one centre are one action; each action is as likely as any other.
     return list(dict.fromkeys(found))
 
 

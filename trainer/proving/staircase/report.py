@@ -44,6 +44,8 @@ def combine(folders: Sequence[str | Path], out: str | Path) -> dict[str, object]
     for folder in map(Path, folders):
         try:
             head = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+            # Records hold attempts, which intervals over several seeds are
+            # computed from; a report's own intervals don't add up.
             records = json.loads((folder / RECORDS).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ValueError(f"combine: expected a finished report in {folder.name}, found {error}") from error
@@ -53,6 +55,7 @@ def combine(folders: Sequence[str | Path], out: str | Path) -> dict[str, object]
         heads.append(head)
     if not heads:
         raise ValueError("combine: expected folders of reports, found none")
+    # Success on other tasks or worlds isn't a repetition of the same measurement.
     for name in ("platform", "tasks_digest"):
         if len({head[name] for head in heads}) > 1:
             raise ValueError(f"combine: expected one {name}, found {sorted({head[name] for head in heads})}")
@@ -65,6 +68,8 @@ def combine(folders: Sequence[str | Path], out: str | Path) -> dict[str, object]
     }
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
+    # The first seed's curve stands for all: a mean over runs that stop
+    # at different updates would show none of them.
     return write_report(out, head, seeds, first["offline_course"]["looks"])
 
 
@@ -91,6 +96,7 @@ def markdown(title: str, report: Mapping[str, Any]) -> str:
         f"| {name.replace('_', ' ')} | {_cell(found['greedy'])} | {_cell(found['sampled'])} |"
         for name, found in report["differences"].items()
     ]
+    # The last row that has them: controls differ by row in the swapped screen only.
     controls = next((row["grounding"] for row in reversed(list(report["rows"].values())) if row["grounding"]), None)
     if controls:
         lines += [

@@ -30,6 +30,7 @@ def navigation_rows(
         if moment.right:
             view = PolicyView(contract.instruction, moment.shot.png, (0, 0), contract.platform, past)
             answer = reply_text(moment.action, contract.platform)
+            # A click's element only; other actions point at nothing.
             boxes = [list(moment.box)] if moment.box is not None else []
             rows.append(
                 _row(
@@ -46,6 +47,7 @@ def navigation_rows(
                     {"family": family, "slips": sum(not m.right for m in moments)},
                 )
             )
+        # Slips stand in the history too: what is done next depends on them.
         past = (*past, PastTurn(moment.action))
     return rows
 
@@ -68,9 +70,11 @@ def grounding_rows(
             continue
         seen.add(moment.shot.sha256)
         shown = visible(moment.shot, contract.world)
+        # All texts, also of what can't be clicked: what can be read anywhere isn't missing.
         text = " ".join(f"{element.text} {element.name}" for element in moment.shot.elements).casefold()
         asked = [*strangers, *(f"the {name} button\t{name}" for name in COMMON)]
         absent = [word for word in asked if word.rpartition("\t")[2].casefold() not in text]
+        # Sampled, so that a screen with many names doesn't outweigh the others.
         for k, (says, element) in enumerate(rng.sample(shown, min(elements, len(shown)))):
             prompt, answer, boxes = says, point_answer(*element.centre), [list(element.box)]
             if absent and rng.random() < refusal_share:
@@ -104,6 +108,7 @@ def visible(shot: Observation, world: str) -> list[tuple[str, ScreenElement]]:
     found = []
     for one in references(shot):
         name = one.place.name.strip()
+        # Names of icons can't be read; the sites label all that they show.
         if name and (name.casefold() in one.place.text.casefold() or name.casefold() in texts or world == "fsm"):
             found.append((one.expression, one.place))
     return found

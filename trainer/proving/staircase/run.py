@@ -48,9 +48,11 @@ def run_staircase(out: str | Path, config: StaircaseConfig, on_event: OnEvent | 
     base = train.base()
     mid = train.mid(base)
     offline = train.offline(mid, config.platform)
+    # A specialist that points, from the same mid-trained weights: merging needs a common ancestor.
     pointing = train.offline(mid, "grounding")
     online = train.online(offline)
     stages = {"base": base, "mid": mid, "offline": offline, "online": online}
+    # Without a base these would be the base.
     if config.base and config.controls:
         stages["random_weights"] = train.random_weights()
     experts = [pointing, online]
@@ -60,12 +62,14 @@ def run_staircase(out: str | Path, config: StaircaseConfig, on_event: OnEvent | 
     stages["ties"] = max(merges, key=evaluation.score) if len(merges) > 1 else merges[0]
     looks = offline.facts["looks"]
     if config.controls:
+        # As long as online RL took, so that more time isn't what made the difference.
         stages["more_supervised"] = train.more_supervised(offline, online.seconds)
         stages["more_offline"] = more = train.offline(offline, config.platform, online.seconds)
         looks = joined(looks, more.facts["looks"])
 
     records = {"random": evaluation.row("random", random_policy())}
     records |= {name: evaluation.row(name, stage) for name, stage in stages.items()}
+    # They are written with the records, from which reports of several seeds are made.
     records["online"] = {**records["online"], "reference_steps": online.facts["metrics"]["reference_steps"]}
     put_json(folder / RECORDS, records)
     facts = {

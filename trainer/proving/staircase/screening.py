@@ -45,6 +45,7 @@ def screen(
     from trainer.modeling.checkpoint import load_checkpoint
 
     home = Path(folder)
+    # A finished screening is read back, seconds included: its time counts as online RL's once.
     if (home / SCREENED).is_file():
         return Screened(**json.loads((home / SCREENED).read_text(encoding="utf-8")))
     records: list[dict[str, Any]] = world_success(
@@ -72,5 +73,7 @@ def screen(
 
 def worth_training(shares: Mapping[str, float], least: int) -> list[str]:
     """The families solved sometimes; all of them, if fewer than `least` are."""
+    # Always and never solved ones have no comparison within a group.
     sometimes = sorted(family for family, share in shares.items() if 0 < share < 1)
+    # Too few families would be a run on a handful of tasks: then rather all.
     return sometimes if len(sometimes) >= least else sorted(shares)

@@ -54,5 +54,6 @@ def build_staircase(store: Store, config: StaircaseConfig, on_event: OnEvent | N
         lost = [name for name, mean in counts.items() if mean is None]
         checks = [ROWS_COUNTED.check(not lost, ", ".join(lost) or "all", "all rows", len(lost), 0)]
         manifest = build.commit(counts=counts, checks=checks)
+    # Only after the commit: until then the folder is what a killed call goes on from.
     shutil.rmtree(work, ignore_errors=True)
     return manifest

@@ -23,6 +23,7 @@ class Stopwatch:
         self._path, self._budget = Path(path), budget_s
         self._before = 0.0
         if self._path.is_file():
+            # A clock that reads wall time of this process alone would forget earlier tries.
             self._before = float(json.loads(self._path.read_text(encoding="utf-8"))["seconds"])
         self._began = self._written = time.monotonic()
 

@@ -225,6 +225,7 @@ def _fsm_episode(family: Family, seed: int, world: World) -> TaskSpec | None:
 
     site, _, function = family.kind.partition("/")
     maker = _maker(site, seed)
+    # The function of a goal names its family within the site.
     goals = [goal for goal in maker.site.goals if function_of(goal) == function]
     rng = Random(f"staircase/{family.name}/{seed}")
     task = maker.single(rng.choice(goals), rng) if goals else None
@@ -307,6 +308,7 @@ def episodes(family: Family, split: str, world: World, first: int = 0) -> Iterat
     missed = 0
     for number in range(first, MOST_EPISODES):
         try:
+            # The split's range and the number: no two splits share a seed.
             found = episode(family, SPLIT_SEEDS[split] + number, world)
         except WorldError:
             found = None

@@ -69,6 +69,7 @@ class Trainings:
         """The nano preset as it is built, its tokenizer learned on the training texts."""
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
+            # The base's own shape and tokenizer: random weights are to differ from it in nothing else.
             if self.config.base:
                 like = load_checkpoint(self.config.base).processor
             else:
@@ -76,6 +77,7 @@ class Trainings:
                 nano = replace(
                     preset("nano"), shape=shape, max_pixels=shape.pixels, max_answer_tokens=self.config.max_new_tokens
                 )
+                # By digest of the id: a spread over all families that is the same on every run.
                 some = sorted(self.rows["train"], key=lambda row: digest(row["sample_id"]))[:TOKENIZER_TEXTS]
                 texts = [text for row in some for text in (prompt_text(row["messages"]), row["answer"])]
                 like = Processor(train_tokenizer(texts, shape.vocab_size), image_processor(nano), nano)
@@ -95,6 +97,7 @@ class Trainings:
             settings = MidtrainConfig(**{"threads": config.threads, **config.midtrain, "seed": config.seed})
 
             def after(step: int) -> None:
+                # When the time is up this step is the last, which is always looked at.
                 looks.after(step, step if watch.up else settings.max_steps)
                 if watch.up:
                     raise StopTraining(f"its time is up after {step} steps")
@@ -112,6 +115,7 @@ class Trainings:
             save_checkpoint(folder, loaded.model, loaded.processor, made)
             return found
 
+        # What decides when to stop decides the weights too, so it is part of the key.
         looking = ("look_every", "look_each", "look_attempts", "stop_at", "window", "mid_budget_s")
         return self._stage("mid", self._key(base, "midtrain", "episodes", "seed", *looking), make, config.mid_budget_s)
 
@@ -149,6 +153,7 @@ class Trainings:
         """Offline RL of a domain, its peak being kept. As a control it goes on and on for that time."""
         config, name = self.config, "more_offline" if control_s else f"offline_{domain}"
         budget_s = control_s or config.offline_budget_s
+        # Saved at every update: when the time ends it, what was learned is on the disk.
         given = {"save_steps": 1, **config.offline, **(config.grounding if domain == "grounding" else {})}
         if control_s:
             given |= {"updates": WITHOUT_END, "patience": WITHOUT_END, "save_steps": 1}
@@ -159,6 +164,7 @@ class Trainings:
             state = folder.parent / STATE
 
             def saved(event: Mapping[str, object]) -> None:
+                # Right after saving, so that no update is lost.
                 if event["kind"] == "saved" and watch.up:
                     raise TimeUp
 
@@ -196,8 +202,10 @@ class Trainings:
             shares, screened_s = self._screened(start, folder.parent, watch, event)
             settings = OnlineConfig.parsed({"threads": config.threads, **config.online, "seed": config.seed})
             if settings.budget_s:
+                # Screening is paid for out of online RL's own time: the controls get as much as both.
                 settings = settings.changed(budget_s=max(1.0, settings.budget_s - screened_s))
             families = worth_training(shares, config.screen_least)
+            # Without screening (or without a counted attempt) all families are trained on.
             chosen = [
                 contract
                 for family, contract in self.tasks.of("train", *config.worlds, each=config.online_each)
@@ -241,8 +249,10 @@ class Trainings:
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
             loaded, steps = load_checkpoint(start.model), 0
+            # As narrow as mid-training ended: a control that starts with coarse targets would unlearn first.
             narrow = MidtrainConfig(**config.midtrain).sigma[1]
             control = {
+                # Another order than mid-training's, whose rows would come again in the same batches.
                 "seed": config.seed + 1,
                 "max_steps": WITHOUT_END,
                 "learning_rate": config.control_learning_rate,
@@ -298,6 +308,7 @@ class Trainings:
         """Passes a trainer's events on under the stage's name, and keeps the time; `then` may end the training."""
 
         def event(happened: Mapping[str, object]) -> None:
+            # Before `then`: it may raise, and the time counts all the same.
             watch.tick()
             self.emit({"stage": name, **happened})
             then(happened)

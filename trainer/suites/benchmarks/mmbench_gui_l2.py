@@ -10,6 +10,7 @@ SYSTEMS = {"ios": "mobile", "android": "mobile", "web": "web"}
 
 def labels(row: Row, file: str, side: object) -> dict[str, str | tuple[str, ...]]:
     """level (basic, advanced), system, type, application."""
+    # "os_mac", "os_windows" and so on in some copies, bare names in others.
     system = text(row, "platform").removeprefix("os_").lower()
     return {
         "platform": SYSTEMS.get(system, "desktop"),

@@ -18,6 +18,7 @@ def labels(row: Row, file: str, side: object) -> dict[str, str | tuple[str, ...]
     """task (the file's name), platform, application, type."""
     path = text(row, *FORM.picture).replace("\\", "/").split("/")
     platform = text(row, "platform")
+    # By the row's word if it is one of the three, else by a folder of the picture's path.
     named = platform if platform in PLATFORMS else next((part for part in path if part in PLATFORMS), platform)
     return {
         "platform": named,
