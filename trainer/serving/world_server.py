@@ -2,18 +2,21 @@
 
     WS   /ws                     {"type": "reset" | "step" | "state" | "close", "data": …} in, one answer to each out;
                                  a connection is a session with a world of its own
+    POST /reset /step, GET /state   the same for clients without a connection: one session that they share
     GET  /health /metadata /schema
     GET  /list_environments, /vesper/splits; POST /vesper/tasks /vesper/num_tasks /vesper/task /vesper/task_range
 
 An action is {"action": text}: a reply as our agents give it, or an action alone, `Click(box=(500,250))`. What decides a
-task stays here. Not there: POST /reset and /step without a session, MCP, and OpenEnv's web page.
+task stays here. Not there: MCP, and OpenEnv's web page.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from generators.tasks.task_spec import TaskSpec
@@ -82,6 +85,9 @@ class WorldServer:
         self._by_id = {task.task_id: task for some in self._tasks.values() for task in some}
         self._rules, self._most, self._key, self._hosts = rules, sessions, key, hosts
         self._open = 0
+        self._shared: WorldSession | None = None
+        self._turn = asyncio.Lock()
+        self._idle: asyncio.TimerHandle | None = None
 
     def app(self) -> App:
         """The ASGI application, behind the guard: no page reaches it, whatever name it gives this machine."""
@@ -105,8 +111,10 @@ class WorldServer:
         }
         routes: list[Any] = [Route(path, self._answering(made)) for path, made in gets.items()]
         routes += [Route(path, self._answering(made), methods=["POST"]) for path, made in posts.items()]
+        routes += [Route(f"/{kind}", self._without_connection(kind), methods=["POST"]) for kind in ("reset", "step")]
+        routes.append(Route("/state", self._without_connection("state")))
         routes.append(WebSocketRoute("/ws", self._session))
-        return Guard(Starlette(routes=routes), hosts=self._hosts, untyped=True)
+        return Guard(Starlette(routes=routes, lifespan=self._life), hosts=self._hosts, untyped=True)
 
     # -- tasks -----------------------------------------------------------------------------------------------------
 
@@ -173,7 +181,7 @@ class WorldServer:
         self._open += 1
         session = WorldSession(self._rules)
         try:
-            while (answer := await self._reply(session, await socket.receive_text())) is not None:
+            while (answer := await self._read(session, await socket.receive_text())) is not None:
                 await socket.send_json(answer)
             await socket.close()
         except WebSocketDisconnect:
@@ -184,14 +192,18 @@ class WorldServer:
                 await anyio.to_thread.run_sync(session.close)
             self._open -= 1
 
-    async def _reply(self, session: WorldSession, text: str) -> dict[str, Any] | None:
+    async def _read(self, session: WorldSession, text: str) -> dict[str, Any] | None:
         """The answer to a message; None to a `close`."""
+        try:
+            kind, data = read_message(text)
+        except BadMessage as bad:
+            return _error(str(bad), bad.code)
+        return None if kind == "close" else await self._reply(session, kind, data)
+
+    async def _reply(self, session: WorldSession, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         from anyio import to_thread
 
         try:
-            kind, data = read_message(text)
-            if kind == "close":
-                return None
             if kind == "state":
                 return {"type": "state", "data": dict(vars(session.state))}
             if kind == "step":
@@ -205,6 +217,65 @@ class WorldServer:
             return _error(str(bad), bad.code)
         except SessionError as failed:
             return _error(str(failed), "EXECUTION_ERROR")
+
+    # -- without a connection --------------------------------------------------------------------------------------
+
+    def _without_connection(self, kind: str) -> Any:
+        """What answers a request of OpenEnv's HTTP form: `action` of a step is an object, as in its messages."""
+        from starlette.responses import JSONResponse
+
+        async def answer(request: Request) -> Response:
+            try:
+                check_key(request.headers, self._key)
+                asked = await read_object(request, MOST_MESSAGE) if request.method == "POST" else {}
+                given = asked.get("action") if kind == "step" else asked
+                if not isinstance(given, dict):
+                    raise BadMessage('action: expected an object, {"action": text}')
+                # one after the other: they share a world, and its session takes one call at a time
+                async with self._turn:
+                    found = await self._reply(self._shared_session(), kind, given)
+                    self._count_idle()
+            except RequestRefused as refused:
+                return JSONResponse({"detail": str(refused)}, refused.status)
+            if found["type"] == "error":
+                status = 409 if found["data"]["code"] == "EXECUTION_ERROR" else 400
+                return JSONResponse({"detail": found["data"]["message"]}, status)
+            return JSONResponse(found["data"])
+
+        return answer
+
+    def _shared_session(self) -> WorldSession:
+        """Opened by the first who asks. Raises `RequestRefused` (503) where all sessions are taken."""
+        if self._shared is None:
+            if self._open >= self._most:
+                raise RequestRefused(503, f"all {self._most} sessions are taken", code="capacity_reached")
+            self._open += 1
+            self._shared = WorldSession(self._rules)
+        return self._shared
+
+    def _count_idle(self) -> None:
+        """Give the shared session back once nobody has asked for as long as an episode may wait."""
+        if self._idle is not None:
+            self._idle.cancel()
+        loop = asyncio.get_running_loop()
+        self._idle = loop.call_later(self._rules.idle_s, lambda: loop.create_task(self._give_back()))
+
+    async def _give_back(self) -> None:
+        from anyio import to_thread
+
+        async with self._turn:
+            session, self._shared = self._shared, None
+            if session is not None:
+                await to_thread.run_sync(session.close)
+                self._open -= 1
+
+    @asynccontextmanager
+    async def _life(self, _: object) -> AsyncIterator[None]:
+        """Of the application: its end closes the shared world."""
+        yield
+        if self._idle is not None:
+            self._idle.cancel()
+        await self._give_back()
 
 
 def read_message(text: str) -> tuple[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -93,6 +93,50 @@ def test_what_decides_a_task_stays_on_the_server() -> None:
         assert {*get(url, "/schema")} == {"action", "observation", "state"} and get(url, "/list_environments") == [
             "vesper"
         ]
+
+
+def post(url: str, path: str, body: object) -> tuple[int, Any]:
+    try:
+        return 200, get(url, path, body)
+    except urllib.error.HTTPError as refused:
+        return refused.code, json.load(refused)
+
+
+def test_clients_without_a_connection_share_a_session() -> None:
+    with served([task(1), task(2, 1)], sessions=1) as url:
+        assert post(url, "/step", {"action": {"action": LEFT}}) == (
+            409,
+            {"detail": "no episode is under way; reset first"},
+        )
+        _, first = post(url, "/reset", {"index": 1})
+        assert first["done"] is False and first["observation"]["instruction"] == GOAL
+        for action in (LEFT, LEFT):
+            status, seen = post(url, "/step", {"action": {"action": action}})
+            assert status == 200 and seen["reward"] is None
+        assert get(url, "/state")["step_count"] == 2
+        _, last = post(url, "/step", {"action": {"action": END}})
+        assert (last["done"], last["reward"]) == (True, 1.0)
+        assert post(url, "/step", {"action": LEFT})[0] == 400 and post(url, "/reset", {"index": 9})[0] == 400
+        with session(url) as client:
+            found = json.loads(client.socket.recv())
+            assert found["data"]["code"] == "CAPACITY_REACHED", "the shared one is a session, too"
+
+
+def test_a_session_that_nobody_asks_of_is_given_back() -> None:
+    def taken_over() -> bool:
+        """Whether a connection has got the only session, which is then refused to those without one."""
+        with suppress(ConnectionClosed), session(url) as client:
+            if client.ask("reset")["type"] == "observation":
+                assert post(url, "/reset", {}) == (503, {"detail": "all 1 sessions are taken"})
+                return True
+        return False
+
+    with served([task(1)], sessions=1, idle_s=0.3) as url:
+        assert post(url, "/reset", {})[0] == 200
+        end = time.monotonic() + 20
+        while not taken_over():
+            assert time.monotonic() < end, "the shared session was never given back"
+            time.sleep(0.1)
 
 
 def test_a_seed_draws_the_same_task() -> None:
