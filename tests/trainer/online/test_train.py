@@ -20,6 +20,7 @@ from trainer.modeling.checkpoint import load_checkpoint, read_lineage, read_pres
 from trainer.online import train as online_train
 from trainer.online.rollout_files import SUFFIX, RolloutFiles
 from trainer.online.train import METRICS, train_online
+from trainer.rl.engines import ENGINES
 from trainer.runtime.parallel import Ranks
 from trainer.settings.presets import NORMS
 
@@ -88,8 +89,9 @@ def test_it_goes_on_asking_for_thoughts_as_its_start_was_trained(start: Path, tm
     assert read_preset(tmp_path / "asked").thinking and read_preset(tmp_path / "asked").history == "action"
 
 
-def test_a_killed_run_goes_on_bit_for_bit(start: Path, tmp_path: Path) -> None:
-    config = settings(save_steps=2)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_killed_run_goes_on_bit_for_bit(start: Path, tmp_path: Path, engine: str) -> None:
+    config = settings(save_steps=2, engine=engine)
     whole = train(start, tmp_path / "whole", config)
     looks = [(look["episodes"], look["sampled_episodes"]) for look in whole.metrics["validation"]]
     assert looks == [(2, 2)] * 3, "two tasks, each once more for the reference's four episodes"
@@ -104,8 +106,9 @@ def test_a_killed_run_goes_on_bit_for_bit(start: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "state" / "online_rl.pt").exists()
 
 
-def test_an_asynchronous_run_loses_nothing_and_uses_nothing_twice(start: Path, tmp_path: Path) -> None:
-    config = settings(mode="async", updates=5, save_steps=2, max_staleness=2)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_asynchronous_run_loses_nothing_and_uses_nothing_twice(start: Path, tmp_path: Path, engine: str) -> None:
+    config = settings(mode="async", updates=5, save_steps=2, max_staleness=2, engine=engine)
     at = random.Random().randrange(20, 50)
     killed(start, tmp_path / "out", config, tmp_path / "state", at)
     [folder] = list((tmp_path / "state").glob("*/rollouts"))
