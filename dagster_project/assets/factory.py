@@ -161,17 +161,20 @@ def _asset(
                 f"{name}: without what is new of {left_out.value}: no good version, or a newer one failed"
             )
         warned = [check.name for check in manifest.checks if not check.passed and not check.blocking]
-        # On the other asset's page as an observation: nothing of that asset was made.
         if stage.shown_on and manifest.checks_passed:
-            seen = {title: dg.MetadataValue.md(text) for title, text in pictures(manifest, store.open()).items()}
-            said = f"{name}, version {manifest.version}"
-            context.log_event(dg.AssetObservation(asset_key(stage.shown_on), said, metadata=seen))
+            context.log_event(_observed(stage.shown_on, name, manifest, store))
         _notify("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest), "warned": warned})
         for observed_worth in observations(manifest):
             context.log_event(observed_worth)
         yield result
 
     return built
+
+
+def _observed(shown_on: str, name: str, manifest: Manifest, store: StoreResource) -> dg.AssetObservation:
+    """A version's pictures for the page of another asset: an observation, as nothing of that asset was made."""
+    seen = {title: dg.MetadataValue.md(text) for title, text in pictures(manifest, store.open()).items()}
+    return dg.AssetObservation(asset_key(shown_on), f"{name}, version {manifest.version}", metadata=seen)
 
 
 def _given(

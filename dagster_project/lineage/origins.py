@@ -111,14 +111,16 @@ def origins(manifests: Manifests, start: Start) -> Origins:
     own = {node: manifest for node, manifest in there.items() if node in nearer}
     packed, trained = _packed(own.values()), _trained(own.values())
     evaluation = _evaluation_only(manifests, start, there)
-    datasets = [
-        _dataset(manifests, manifest, own, packed, trained, "evaluation" if node in evaluation else "data")
-        if node in own
-        # An older agent's dataset: named, and its rows aren't added to this one's.
-        else _dataset(manifests, manifest, there, None, None, "history")
-        for node, manifest in sorted(there.items())
-        if node[0].startswith("raw/")
-    ]
+    datasets = []
+    for node, manifest in sorted(there.items()):
+        if not node[0].startswith("raw/"):
+            continue
+        if node in own:
+            role = "evaluation" if node in evaluation else "data"
+            datasets.append(_dataset(manifests, manifest, own, packed, trained, role))
+        else:
+            # An older agent's dataset: named, and its rows aren't added to this one's.
+            datasets.append(_dataset(manifests, manifest, there, None, None, "history"))
     return Origins(
         asset=start.name,
         inputs=dict(start.inputs),

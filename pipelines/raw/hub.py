@@ -15,7 +15,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,12 +106,10 @@ def pull(
     held = {
         pattern: Unpacked(target, local_path(target, folder), pattern, states[pattern]) for pattern, folder in unpack
     }
-    for pattern, one in held.items():  # before a file of another revision comes
-        if unpacked.get(pattern, states[pattern]) != states[pattern] and not one.known:
-            raise PullError(
-                f"{target}: {pattern!r} has changed since it was unpacked: expected a list of its old members, so that "
-                "none of them stays, found none (older versions wrote no list); move this folder away and pull anew"
-            )
+    # Before a file of another revision comes.
+    for pattern, archive in held.items():
+        if unpacked.get(pattern, states[pattern]) != states[pattern]:
+            _require_list(target, pattern, archive)
     # Renamed files are taken along first, or they would be fetched again.
     _rename(target, old, wanted, done)
     from tqdm import tqdm
@@ -126,40 +124,60 @@ def pull(
         done.fetched.append(file.path)
     changed: list[Unpacked] = []
     for pattern, folder in unpack:
-        one = held[pattern]
+        archive = held[pattern]
         if unpacked.get(pattern) == states[pattern] and (
-            one.stands or (local_path(target, folder).is_dir() and not one.known)
+            archive.stands or (local_path(target, folder).is_dir() and not archive.known)
         ):
             done.unchanged.append(pattern)
             continue
-        one.unpack(_unpacker(repo, listing.commit, archives[pattern], endpoint, first_wait_s))
-        changed.append(one)
+        archive.unpack(_unpacker(repo, listing.commit, archives[pattern], endpoint, first_wait_s))
+        changed.append(archive)
         unpacked[pattern] = states[pattern]
-        done.unpacked.append((pattern, len(one.members())))
+        done.unpacked.append((pattern, len(archive.members())))
     # Old members go only when all new ones are unpacked.
-    for one in changed:
-        one.retire_others()
+    for archive in changed:
+        archive.retire_others()
     names = {file.path for file in wanted}
-    for path in sorted(set(old) - names):
-        local = local_path(target, path)
-        if local.exists():
-            local.unlink()
-            done.removed.append(path)
+    _remove_files(target, set(old) - names, done)
     # Members of this revision stay even where an older archive had the same name.
-    names = names.union(*(one.members() for one in held.values()))
-    for one in changed:
-        done.removed += one.remove_others(names)
-    for one in changed:
-        one.move_in()
+    names = names.union(*(archive.members() for archive in held.values()))
+    _replace_members(changed, names, done)
     # The record last: killed before it, the next pull looks at every file again.
     _write_record(target, {"repo": repo, "asked": revision, "commit": listing.commit, "unpacked": unpacked}, wanted)
-    for one in changed:
-        one.forget_others()
+    for archive in changed:
+        archive.forget_others()
     if pinned is not None and revision is None:
         # Asked only where nobody named a revision: then a newer one is worth telling of.
         newest = list_repository(repo, None, endpoint=endpoint, first_wait_s=first_wait_s).commit
         done.newer = newest if newest != listing.commit else None
     return done
+
+
+def _require_list(target: Path, pattern: str, archive: Unpacked) -> None:
+    """Raises `PullError` for an archive whose old members nobody could tell from the new ones."""
+    if not archive.known:
+        raise PullError(
+            f"{target}: {pattern!r} has changed since it was unpacked: expected a list of its old members, so that "
+            "none of them stays, found none (older versions wrote no list); move this folder away and pull anew"
+        )
+
+
+def _replace_members(changed: Sequence[Unpacked], names: Collection[str], done: Pulled) -> None:
+    """New members take the places of old ones, all of which are gone by then; `names` stay."""
+    for archive in changed:
+        done.removed += archive.remove_others(names)
+    for archive in changed:
+        archive.move_in()
+
+
+def _remove_files(target: Path, gone: Collection[str], done: Pulled) -> None:
+    """Remove what a new revision doesn't have any more."""
+    for path in sorted(gone):
+        local = local_path(target, path)
+        # Somebody may have removed it already; then this pull didn't.
+        if local.exists():
+            local.unlink()
+            done.removed.append(path)
 
 
 def list_repository(
