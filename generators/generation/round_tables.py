@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from schemas.tables import Column, Table
-
-if TYPE_CHECKING:
-    pass
 
 
 class CatalogueRows(Table, version=1):
