@@ -56,7 +56,10 @@ def build_generated(store: Store, trajectories: TrajectoryConfig = NOTHING) -> M
     """A part a round; `trajectories` says which derivers of whole trajectories make samples, too. Raises `StoreError`
     if no round has been verified, `ValueError` for a deriver that there isn't."""
     rounds = require_verified(store, ASSET)
-    config = {**trajectories.run_part(), "version": TRAJECTORIES_VERSION} if trajectories.derivers else {}
+    # `replay` came later: where it names no world, the digest is that of before there was such a setting
+    later = set() if trajectories.replay else {"replay"}
+    plain = trajectories.model_dump(mode="json", exclude=later)
+    config = {**plain, "version": TRAJECTORIES_VERSION} if trajectories.derivers else {}
     if config and trajectories.replay:
         config["replays"] = REPLAYS_VERSION
     trajectory_key = [config] if config else []  # without any, the digest of before there were any

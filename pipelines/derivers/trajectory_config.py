@@ -25,5 +25,4 @@ class TrajectoryConfig(Settings):
         "Worlds whose runs are carried out again to find their wrong steps, what was right instead and what undoes a "
         "step, such as fsm (without a browser) and graph. A world has to come back to the same state by the same "
         "actions. None: no error is located.",
-        neutral=True,
     )
