@@ -22,7 +22,7 @@ from trainer.rl.rewards import ReplyTarget, score
 from trainer.settings.rewards import RewardConfig
 
 ROOT = Path(__file__).parents[2]
-VERL = os.environ.get("VESPER_VERL_PYTHON", sys.executable)
+VERL = os.environ.get("VESPER_VERL_PYTHON") or os.environ.get("VESPER_PEERS_PYTHON", sys.executable)
 """An interpreter that has verl 0.9."""
 NAVIGATION = "<think>here</think><action>Click(box=(100,200))</action><conclusion></conclusion>"
 CASES: list[tuple[str, str, list[list[float]]]] = [

@@ -180,6 +180,7 @@ def _trainer(model: Any, processor: Processor, config: RlConfig, device: torch.d
         epsilon_high=grpo.epsilon_high,
         importance_sampling_level=grpo.importance_sampling_level,
         loss_type="dr_grpo",  # see `_minimised`
+        router_aux_loss_coef=0.0,  # else that of a mixture's configuration, which RL leaves alone
         use_bias_correction_kl=grpo.use_bias_correction_kl,
         num_generations=2,
         per_device_train_batch_size=2,

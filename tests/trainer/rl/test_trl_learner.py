@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 import torch
 from choice_world import pool, task
 from online_runs import plain_grpo, settings, train, two_rollouts, update
+from tiny_published import write_tiny
 
-from trainer.modeling.checkpoint import load_checkpoint
+from trainer.modeling.checkpoint import Checkpoint, load_checkpoint
+from trainer.modeling.published import load_base
 from trainer.online.train import train_online
+from trainer.presets import preset
 from trainer.rl.engines import ENGINES, learner_class
 from trainer.rl.grpo import group_advantages
 from trainer.rl.learner import Learner
@@ -68,6 +72,19 @@ def test_a_step_on_the_same_replies_is_that_of_our_own(start: Path, form: str) -
     one, other = (learner.model.state_dict() for learner in both.values())
     assert one.keys() == other.keys() and not {"forward", "_original_forward"} & set(vars(both["trl"].model))
     assert both["trl"].model.get_output_embeddings().bias is None
+
+
+def test_experts_of_a_mixture_are_balanced_by_neither(tmp_path: Path) -> None:
+    """Their configuration has a weight for that, which TRL would take up."""
+    small = replace(preset("30b-a3b"), min_pixels=32 * 32, max_pixels=96 * 128)
+    model, processor = load_base(small, write_tiny(tmp_path / "hub", "moe"))
+    config = plain_grpo(learning_rate=1e-6, grpo={**ALL, "max_completion_length": 64}, warmup_steps=0)
+    made = two_rollouts(Checkpoint(model, processor, {}), 0.1)
+    figures = {}
+    for name in ENGINES:
+        learner = learner_class(name)(copy.deepcopy(model), processor, config)
+        figures[name] = update(learner, made, group_advantages([[1.0, 0.0]], config.grpo), 0)
+    assert figures["trl"] == pytest.approx(figures["own"], abs=TOLERANCE, rel=1e-3)
 
 
 def test_its_state_comes_back(start: Path) -> None:
