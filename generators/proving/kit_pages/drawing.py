@@ -179,7 +179,7 @@ def _draw(page: Page, camera: Camera, folder: Path, name: str, material: Materia
     page.evaluate("document.fonts.ready.then(() => null)")
     picture, plain = page_files(folder, name)
     letters = [[letter, round(x, 1), round(y, 1)] for letter, x, y in evaluate_json(page, f"({LETTERS_JS})()")]
-    elements = [_checked(one, letters) for one in evaluate_json(page, f"({ELEMENTS_JS})()")]
+    elements = [checked(one, letters) for one in evaluate_json(page, f"({ELEMENTS_JS})()")]
     # The picture before the JSON: `draw_kit_pages` takes a page with JSON for finished.
     with whole_file(picture) as part:
         part.write_bytes(camera.shoot())
@@ -193,7 +193,7 @@ def _draw(page: Page, camera: Camera, folder: Path, name: str, material: Materia
         part.write_text(json.dumps(made, ensure_ascii=False), encoding="utf-8")
 
 
-def _checked(found: dict[str, Any], letters: Sequence[Sequence[Any]]) -> KitElement:
+def checked(found: dict[str, Any], letters: Sequence[Sequence[Any]]) -> KitElement:
     """An element as the browser found it; shown only if the letters in its box are those of its name."""
     element = KitElement(**{**found, "box": tuple(found["box"])})
     left, top, right, bottom = element.box

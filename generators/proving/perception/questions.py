@@ -61,6 +61,10 @@ KITS, KITS_ABSENT, KITS_HELD_OUT = "kits", "kits_absent", "kits_held_out"
 """Lessons on windows of pages in real fonts (`generators.proving.kit_pages`): a third of what is asked for isn't there,
 or half of it; the last one asks on families and styles that training never sees."""
 KIT_LESSONS = (KITS, KITS_ABSENT, KITS_HELD_OUT)
+APPS = "apps"
+"""The lesson on windows of our own apps' screens (`generators.proving.kit_pages.app_pages`)."""
+WINDOW_LESSONS = (*KIT_LESSONS, APPS)
+"""Lessons that ask about windows of larger pages."""
 TEXTS = tuple((kind, 1.0) for kind in TEXT_KINDS)
 LESSONS = {
     lesson.name: lesson
@@ -112,6 +116,7 @@ LESSONS = {
         Lesson(KITS, (), (1, 1), refusals=0.3, captions=0.1),
         Lesson(KITS_ABSENT, (), (1, 1), refusals=0.5),
         Lesson(KITS_HELD_OUT, (), (1, 1), refusals=0.3, captions=0.1),
+        Lesson(APPS, (), (1, 1), refusals=0.3, captions=0.1),
     )
 }
 """By name, from easy to hard."""

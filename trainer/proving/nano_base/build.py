@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.generation.task_worlds.registry import open_task_world
-from generators.proving.perception.questions import KIT_LESSONS, LAYOUTS, LESSONS, WORLDS
+from generators.proving.perception.questions import LAYOUTS, LESSONS, WINDOW_LESSONS, WORLDS
 from generators.worlds.miniwob.html import html_folder
 from pipelines.prompts import prompt_text
 from schemas.ids import digest
@@ -60,7 +60,7 @@ def build_nano_base(
     if begin is not None and begin.resolve() == out.resolve():
         raise ValueError(f"{out}: expected another folder than the weights to begin from; name one with --out")
     # Kept before `work` may become a folder of its own below: all starts use the same drawings.
-    drawn, seen = work, Drawings.of_split(work, "train", config.sheets, config.layouts, config.pages, config.kits)
+    drawn, seen = work, Drawings.of_split(work, "train", *config.drawn())
     seen.draw([], progress)
     if begin is None:
         start = _start(work, seen, config, texts)
@@ -79,9 +79,8 @@ def build_nano_base(
     made = load_checkpoint(folder)
     # The checkpoint is written in bfloat16, which is what the gate measures and what is published.
     save_checkpoint(out, made.model.bfloat16(), made.processor, made.lineage)
-    counts = (config.held_out_sheets, config.held_out_layouts, config.held_out_pages, config.held_out_kits)
     # Another split: pages that no phase has drawn from.
-    unseen = Drawings.of_split(drawn, "test", *counts)
+    unseen = Drawings.of_split(drawn, "test", *config.drawn_held_out())
     found = gate(out, seen, unseen, config)
     (out / GATE).write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     return found
@@ -101,7 +100,7 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
     folder, used, texts = work / "0-random", preset_from(TrainerSettings(shape=Shape(**config.shape))), sorted(texts)
     # Without layouts, worlds and kits: their words come by `texts`, and their pages needn't be drawn yet.
     every = PerceptionSource(
-        drawings, {name: 1.0 for name in LESSONS if name not in (LAYOUTS, WORLDS, *KIT_LESSONS)}, "tokenizer"
+        drawings, {name: 1.0 for name in LESSONS if name not in (LAYOUTS, WORLDS, *WINDOW_LESSONS)}, "tokenizer"
     )
     plain = {
         "seed": config.seed,
@@ -166,6 +165,7 @@ def _vision(
         config.full_size,
         config.worlds,
         config.kits,
+        config.apps,
     )
     plain = {"vision": config.run_part(), "data": screens.digest(), "start": before, "anchor": known}
     if _done(folder, plain):

@@ -16,7 +16,7 @@ from trainer.runtime.precision import native_bf16
 if TYPE_CHECKING:
     from trainer.settings.supervised import MidtrainConfig
 
-GATED = ("shapes", "icons", "words", "texts", "mixed", "acts", "layouts", "worlds", "kits", "kits_held_out")
+GATED = ("shapes", "icons", "words", "texts", "mixed", "acts", "layouts", "worlds", "kits", "kits_held_out", "apps")
 """Lessons that the gate measures unless others are named; it is passed on "mixed"."""
 
 
@@ -175,6 +175,34 @@ CURRICULUM = (
         image_blocks=2,
         final_lr_share=0.05,
     ),
+    Phase(
+        name="apps",
+        lessons={
+            "apps": 0.35,
+            "kits": 0.1,
+            "kits_absent": 0.15,
+            "worlds": 0.2,
+            "acts": 0.1,
+            "layouts": 0.05,
+            "icons": 0.05,
+        },
+        max_steps=250,
+        learning_rate=4e-4,
+        sigma=(15.0, 8.0),
+        batch_size=16,
+        image_blocks=2,
+        final_lr_share=0.05,
+        look=VisionConfig(
+            max_steps=900,
+            full_size=0.3,
+            worlds=0.1,
+            kits=0.15,
+            apps=0.55,
+            learning_rate=1.2e-3,
+            warmup_steps=50,
+            heads_first=100,
+        ),
+    ),
 )
 """One attribute and few elements first, crowds later; then elements as people name them, goals as a navigation sample
 puts them, and the worlds' own screens; last, pages in real fonts, tower first, and what isn't there. Each phase keeps a
@@ -191,12 +219,14 @@ class NanoBaseConfig(Settings):
     layouts: Whole = setting(1200, "Layouts that are drawn.", ge=1)
     pages: Whole = setting(462, "Pages of the worlds that are drawn.", ge=1)
     kits: Whole = setting(5000, "Pages in real fonts that are drawn.", ge=1)
+    apps: Whole = setting(900, "Screens of our own apps that are drawn.", ge=1)
     held_out_sheets: Whole = setting(8, "Sheets of the gate.", ge=1)
     held_out_layouts: Whole = setting(80, "Layouts of the gate.", ge=1)
     held_out_pages: Whole = setting(66, "Pages of the gate.", ge=1)
     held_out_kits: Whole = setting(
         150, "Pages of the gate in real fonts, and so many of families and styles that are held out.", ge=1
     )
+    held_out_apps: Whole = setting(150, "Screens of our own apps of the gate.", ge=1)
     vision: VisionConfig = setting(VisionConfig(), "The vision tower alone, before any question.")
     curriculum: tuple[Phase, ...] = setting(CURRICULUM, "The phases, one after the other.")
     warmup_steps: Whole = setting(30, "Steps of a phase in which its rate rises.")
@@ -212,6 +242,15 @@ class NanoBaseConfig(Settings):
         if "mixed" not in self.gated:
             raise ValueError(f'gated: expected "mixed" among the lessons, found {self.gated}')
         return self
+
+    def drawn(self) -> tuple[int, int, int, int, int]:
+        """How many of each are drawn for training, in the order of `Drawings.of_split`."""
+        return self.sheets, self.layouts, self.pages, self.kits, self.apps
+
+    def drawn_held_out(self) -> tuple[int, int, int, int, int]:
+        """How many of each are drawn for the gate, in the same order."""
+        held_out = (self.held_out_sheets, self.held_out_layouts, self.held_out_pages)
+        return *held_out, self.held_out_kits, self.held_out_apps
 
     def midtrain(self, phase: Phase) -> MidtrainConfig:
         """A phase as the settings of `trainer.midtrain.train.train`."""

@@ -9,13 +9,23 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from generators.proving.kit_pages.app_pages import VERSION as APP_VERSION
+from generators.proving.kit_pages.app_pages import draw_app_pages
 from generators.proving.kit_pages.drawing import HELD_OUT, draw_kit_pages, read_material
 from generators.proving.kit_pages.drawing import VERSION as KIT_VERSION
 from generators.proving.kit_pages.questions import KitWindows, of_lesson
 from generators.proving.perception.labels import VERSION as LABEL_VERSION
 from generators.proving.perception.layouts import VERSION as LAYOUT_VERSION
 from generators.proving.perception.layouts import draw_layouts, read_layout
-from generators.proving.perception.questions import KIT_LESSONS, KITS, LAYOUTS, LESSONS, WORLDS, layout_row, pasted_row
+from generators.proving.perception.questions import (
+    APPS,
+    KIT_LESSONS,
+    LAYOUTS,
+    LESSONS,
+    WORLDS,
+    layout_row,
+    pasted_row,
+)
 from generators.proving.perception.screens import PastedScreen
 from generators.proving.perception.sheets import VERSION, SheetElement, draw_sheets, read_sheet, style_of
 from schemas.ids import digest
@@ -37,23 +47,27 @@ def as_picture(screen: PastedScreen, key: str) -> PixelPicture:
 
 @dataclass(frozen=True)
 class Drawings:
-    """Names of drawn sheets, layouts, pages of worlds and pages in real fonts (`kits`; those of held-out families and
-    styles begin with `HELD_OUT`), in the folders of these names in `folder`."""
+    """Names of drawn sheets, layouts, pages of worlds, pages in real fonts (`kits`; those of held-out families and
+    styles begin with `HELD_OUT`) and screens of our own apps, in the folders of these names in `folder`."""
 
     folder: Path
     sheets: tuple[str, ...]
     layouts: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
     kits: tuple[str, ...] = ()
+    apps: tuple[str, ...] = ()
 
     @classmethod
-    def of_split(cls, folder: Path, split: str, sheets: int, layouts: int, pages: int, kits: int = 0) -> Drawings:
+    def of_split(
+        cls, folder: Path, split: str, sheets: int, layouts: int, pages: int, kits: int = 0, apps: int = 0
+    ) -> Drawings:
         """So many of each, by number; nothing is drawn yet. Any split but "train" has as many pages again of families
         and styles that are held out."""
         # Names by number: more pages later keep those that were drawn.
-        some = [tuple(f"{split}-{number:03d}" for number in range(n)) for n in (sheets, layouts, pages, kits)]
+        counts = (sheets, layouts, pages, kits, apps)
+        some = [tuple(f"{split}-{number:03d}" for number in range(n)) for n in counts]
         if split != "train":
-            some[-1] += tuple(f"{HELD_OUT}-{number:03d}" for number in range(kits))
+            some[3] += tuple(f"{HELD_OUT}-{number:03d}" for number in range(kits))
         return cls(folder, *some)
 
     def draw(self, lessons: Iterable[str], progress: bool = False) -> None:
@@ -65,6 +79,7 @@ class Drawings:
         wanted += [("layouts", self.layouts, draw_layouts)] if LAYOUTS in lessons else []
         wanted += [("pages", self.pages, draw_pages)] if WORLDS in lessons else []
         wanted += [("kits", self.kits, draw_kit_pages)] if set(KIT_LESSONS) & set(lessons) else []
+        wanted += [("apps", self.apps, draw_app_pages)] if APPS in lessons else []
         for what, names, draw in wanted:
             with tqdm(total=len(names), desc=what, unit="page", disable=not progress) as bar:
                 draw(self.folder / what, names, lambda count, bar=bar: bar.update())
@@ -87,12 +102,12 @@ class PerceptionSource:
     def __init__(self, drawings: Drawings, lessons: Mapping[str, float], seed: str = "0") -> None:
         # Held-out pages only for the held-out lesson (see `of_lesson`).
         kits = {name: of_lesson(drawings.kits, name) for name in KIT_LESSONS if name in lessons}
-        needed = {LAYOUTS: drawings.layouts, WORLDS: drawings.pages, **kits}
+        needed = {LAYOUTS: drawings.layouts, WORLDS: drawings.pages, APPS: drawings.apps, **kits}
         if not drawings.sheets or not lessons or any(not names for name, names in needed.items() if name in lessons):
             raise ValueError(
                 f"perception: expected lessons and what they are drawn on, found {len(drawings.sheets)} "
                 f"sheets, {len(drawings.layouts)} layouts, {len(drawings.pages)} pages, "
-                f"{len(drawings.kits)} pages in real fonts for {list(lessons)}"
+                f"{len(drawings.kits)} pages in real fonts, {len(drawings.apps)} screens of apps for {list(lessons)}"
             )
         if unknown := sorted(set(lessons) - set(LESSONS)):
             raise ValueError(f"perception: expected lessons of {', '.join(LESSONS)}, found {unknown}")
@@ -101,7 +116,9 @@ class PerceptionSource:
         self._white = [name for name in drawings.sheets if style_of(name).ground == "#ffffff"] or drawings.sheets
         self._sheet = lru_cache(maxsize=160)(lambda name: read_sheet(drawings.folder / "sheets", name))
         self._layout = lru_cache(maxsize=400)(lambda name: read_layout(drawings.folder / "layouts", name))
-        self._kits = {name: KitWindows(drawings.folder / "kits", some) for name, some in kits.items()}
+        self._windows = {name: KitWindows(drawings.folder / "kits", some) for name, some in kits.items()}
+        if APPS in lessons:
+            self._windows[APPS] = KitWindows(drawings.folder / "apps", drawings.apps)
         self._page = lru_cache(maxsize=500)(lambda name: read_screens(drawings.folder / "pages", name))
 
     def rows(self, start: int) -> Iterator[dict[str, object] | None]:
@@ -123,8 +140,8 @@ class PerceptionSource:
         # The lesson is drawn from a source of its own, so that another
         # lesson's questions don't move with the weights.
         [name] = rng.choices(list(self._lessons), list(self._lessons.values()))
-        if name in KIT_LESSONS:
-            return self._kits[name].question(seed, LESSONS[name])
+        if name in self._windows:
+            return self._windows[name].question(seed, LESSONS[name])
         if name not in (LAYOUTS, WORLDS):
             names = self._white if LESSONS[name].plain else self._drawings.sheets
             return pasted_row(seed, self._sheet(rng.choice(names)), LESSONS[name])
@@ -139,9 +156,9 @@ class PerceptionSource:
             if screens := self._page(rng.choice(self._drawings.pages)):
                 return rng.choice(screens)
 
-    def kit_screen(self, rng: Random) -> PastedScreen:
-        """A window of a page in real fonts; the lesson `KITS` must be one of the source's."""
-        return self._kits[KITS].screen(rng)
+    def window(self, lesson: str, rng: Random) -> PastedScreen:
+        """A window of a page of a lesson that asks about windows; it must be one of the source's."""
+        return self._windows[lesson].screen(rng)
 
     def digest(self) -> str:
         """See `trainer.data.row_sources.RowSource`."""
@@ -151,10 +168,11 @@ class PerceptionSource:
             for name, some in (
                 (LAYOUTS, [LAYOUT_VERSION, self._drawings.layouts]),
                 (WORLDS, [PAGE_VERSION, self._drawings.pages]),
+                (APPS, [APP_VERSION, self._drawings.apps]),
             )
             # Only what is drawn on: other drawings may change without changing these rows.
             if name in self._lessons
         }
-        if self._kits:
+        if set(KIT_LESSONS) & set(self._lessons):
             drawn["kits"] = kits_identity(self._drawings)
         return digest([VERSION, LABEL_VERSION, self._seed, self._drawings.sheets, drawn, lessons])

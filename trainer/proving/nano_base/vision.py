@@ -21,9 +21,10 @@ import torch
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
+from generators.proving.kit_pages.app_pages import VERSION as APP_VERSION
 from generators.proving.perception.labels import LETTERS, PARTS, UNDECIDED, image_labels, letter_labels
 from generators.proving.perception.labels import VERSION as LABEL_VERSION
-from generators.proving.perception.questions import KITS, WORLDS
+from generators.proving.perception.questions import APPS, KITS, WORLDS
 from generators.proving.perception.screens import SIZES, SMALL_SIZES, fill
 from generators.proving.perception.sheets import TEXT_KINDS, VERSION, read_sheet
 from schemas.ids import digest
@@ -56,6 +57,9 @@ class VisionConfig(Settings):
     kits: Number = setting(
         0.0, "Share of steps on windows of pages in real fonts (they are of full size).", neutral=True
     )
+    apps: Number = setting(
+        0.0, "Share of steps on windows of our own apps' screens (they are of full size).", neutral=True
+    )
     heads_first: Whole = setting(
         0,
         "Steps at the beginning in which the readings that aren't part of the model learn alone: a tower that was "
@@ -79,7 +83,7 @@ class VisionConfig(Settings):
 
     def shown(self) -> list[str]:
         """The lessons whose screens are shown beside filled ones."""
-        return [name for name, share in ((WORLDS, self.worlds), (KITS, self.kits)) if share]
+        return [name for name, share in ((WORLDS, self.worlds), (KITS, self.kits), (APPS, self.apps)) if share]
 
     def learning_rate_at(self, step: int) -> float:
         """Linear warm-up, once more when the tower joins its readings, and linear down to the final share."""
@@ -112,13 +116,14 @@ class FilledScreens:
         full_size: float,
         worlds: float = 0.0,
         kits: float = 0.0,
+        apps: float = 0.0,
     ) -> None:
         self._drawings, self._processor, self._kinds, self._seed = drawings, processor, dict(kinds), seed
-        self._full_size, self._worlds, self._kits = full_size, worlds, kits
+        self._full_size, self._worlds, self._kits, self._apps = full_size, worlds, kits, apps
         self.end_id = processor.end_id
         # All sheets at once: each batch draws from many of them, and a worker process needs them anyway.
         self._sheets = [read_sheet(drawings.folder / "sheets", name) for name in drawings.sheets]
-        shown = {name: 1.0 for name, share in ((WORLDS, worlds), (KITS, kits)) if share}
+        shown = {name: 1.0 for name, share in ((WORLDS, worlds), (KITS, kits), (APPS, apps)) if share}
         self._pages = PerceptionSource(drawings, shown) if shown else None
 
     def digest(self) -> str:
@@ -126,14 +131,19 @@ class FilledScreens:
         drawn = [self._drawings.sheets, self._drawings.pages, PAGE_VERSION] if self._worlds else self._drawings.sheets
         # The shape of the digest without kits is that of earlier versions, whose state still fits.
         plain = [VERSION, LABEL_VERSION, self._seed, drawn, self._kinds, self._full_size, self._worlds]
-        return digest([*plain, self._kits, kits_identity(self._drawings)] if self._kits else plain)
+        plain += [self._kits, kits_identity(self._drawings)] if self._kits else []
+        return digest([*plain, self._apps, APP_VERSION, self._drawings.apps] if self._apps else plain)
 
     def _kind(self, rng: Random) -> str:
-        """Whose screens a batch shows: `WORLDS`, `KITS` or "" for filled ones."""
+        """Whose screens a batch shows: `WORLDS`, `KITS`, `APPS` or "" for filled ones."""
         if self._pages is None:
             return ""
         draw = rng.random()
-        return WORLDS if draw < self._worlds else KITS if draw < self._worlds + self._kits else ""
+        for name, share in ((WORLDS, self._worlds), (KITS, self._kits), (APPS, self._apps)):
+            if draw < share:
+                return name
+            draw -= share
+        return ""
 
     def batches(self, numbers: range, size: int, workers: int) -> Iterator[ScreenBatch]:
         """The batches of these numbers, made ahead by so many processes."""
@@ -158,8 +168,8 @@ class FilledScreens:
         merge = self._processor.images.merge_size
         # A screen of full size has about four times the area.
         for _ in range(max(1, size // 4) if full else size):
-            if self._pages is not None and kind == KITS:
-                screen = self._pages.kit_screen(rng)
+            if self._pages is not None and kind in (KITS, APPS):
+                screen = self._pages.window(kind, rng)
             elif self._pages is not None and kind == WORLDS:
                 screen = self._pages.screen(rng)[0]
             else:

@@ -12,7 +12,14 @@ import pytest
 
 from generators.proving.perception.acts import phrase
 from generators.proving.perception.layouts import draw_layouts, read_layout
-from generators.proving.perception.questions import KIT_LESSONS, LAYOUTS, LESSONS, WORLDS, layout_row, pasted_row
+from generators.proving.perception.questions import (
+    LAYOUTS,
+    LESSONS,
+    WINDOW_LESSONS,
+    WORLDS,
+    layout_row,
+    pasted_row,
+)
 from generators.proving.perception.screens import SIZES, paste
 from generators.proving.perception.sheets import (
     ROLES,
@@ -97,7 +104,7 @@ def fits(drawn: SheetElement, asked: str) -> bool:
     return asked in names
 
 
-PASTED = [lesson for name, lesson in LESSONS.items() if name not in (LAYOUTS, WORLDS, *KIT_LESSONS)]
+PASTED = [lesson for name, lesson in LESSONS.items() if name not in (LAYOUTS, WORLDS, *WINDOW_LESSONS)]
 
 
 def phrases(drawn: SheetElement) -> set[str]:

@@ -173,10 +173,10 @@ def test_nothing_can_be_answered_blind(built: Path) -> None:
 
 
 def test_the_curriculum_names_lessons_and_the_goals_are_sentences() -> None:
-    from generators.proving.perception.questions import KIT_LESSONS, LESSONS
+    from generators.proving.perception.questions import LESSONS, WINDOW_LESSONS
 
     assert {name for phase in CURRICULUM for name in phase.lessons} <= set(LESSONS)
-    many = ("colour", *KIT_LESSONS)  # the first, of few names; and those that teach what isn't there
+    many = ("colour", *WINDOW_LESSONS)  # the first, of few names; and those that teach what isn't there
     shares = {name: lesson.refusals for name, lesson in LESSONS.items() if name not in many}
     assert all(0.1 <= share <= 0.15 for share in shares.values()), shares
     goals = goal_texts(1)
@@ -194,15 +194,16 @@ def test_bad_settings_are_named(tmp_path: Path) -> None:
 def test_new_phases_go_on_from_weights_with_pages_in_real_fonts(built: Path) -> None:
     from safetensors.torch import load_file
 
-    look = VisionConfig(max_steps=3, batch_size=4, threads=1, save_steps=2, kits=0.9)
-    phases = (Phase(name="kits", lessons={"kits": 1.0}, max_steps=2, batch_size=2, look=look),)
-    config = TINY.changed(curriculum=phases, kits=6, held_out_kits=2, gated=("mixed", "kits", "kits_held_out"))
+    look = VisionConfig(max_steps=3, batch_size=4, threads=1, save_steps=2, kits=0.5, apps=0.5)
+    phases = (Phase(name="kits", lessons={"kits": 0.5, "apps": 0.5}, max_steps=2, batch_size=2, look=look),)
+    gated = ("mixed", "kits", "kits_held_out", "apps")
+    config = TINY.changed(curriculum=phases, kits=6, apps=4, held_out_kits=2, held_out_apps=4, gated=gated)
     steps: list[Any] = []
     found = build_nano_base(
         built / "more", built, config, begin=built / "out", progress=False, on_event=lambda event: steps.append(event)
     )
     assert len([event for event in steps if event["kind"] == "step"]) == 5
-    assert {"kits", "kits_held_out"} <= set(found["lessons"])
+    assert set(found["lessons"]) == set(gated)
     [folder] = built.glob("from-*")
     first, again = (load_file(where / "0-random" / "model.safetensors") for where in (built, folder))
     assert all(tensor.equal(again[name]) for name, tensor in first.items())  # what the tower was taught before
