@@ -23,10 +23,11 @@ def test_they_tell_what_they_were_made_of() -> None:
     made = read_lineage(NANO_BASE)
     assert made["stage"] == "nano_base"
     scratch = CURRICULUM[: [phase.name for phase in CURRICULUM].index("settle") + 1]
-    # what the weights went through: up to `settle` from random ones, and from those the last phases, numbered anew
-    phases = {f"{n}-{phase.name}" for some in (scratch, FROM_WEIGHTS) for n, phase in enumerate(some, 2)}
+    # what the weights went through: up to `settle` from random ones, and from those the next phases, numbered anew;
+    # `apps`, the last one, came after them
+    phases = {f"{n}-{phase.name}" for some in (scratch, FROM_WEIGHTS[:-1]) for n, phase in enumerate(some, 2)}
     assert set(made["metrics"]["loss"]) == phases
-    assert set(made["parents"]) == {f"nano_base/{len(FROM_WEIGHTS)}-{FROM_WEIGHTS[-2].name}"}
+    assert set(made["parents"]) == {f"nano_base/{len(FROM_WEIGHTS) - 1}-{FROM_WEIGHTS[-3].name}"}
     assert sum(path.stat().st_size for path in NANO_BASE.iterdir()) < 12_000_000
     assert weights_folder("nano_base") == str(NANO_BASE) and weights_folder("") == ""
 
