@@ -13,27 +13,26 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from random import Random
 from typing import Any
 
+from PIL import Image
+
 from generators.devices.browser import DESKTOP, PHONE, RICO, Viewport, evaluate_json
+from generators.proving.embedded.screens import render
 from generators.proving.kit_pages.drawing import KitElement, checked, page_files
 from generators.proving.perception.page_letters import LETTERS_JS
-from generators.worlds.pages.own_pages import APPS, OwnPages, PageElement, open_pages
+from generators.worlds.pages.own_pages import OwnPages, PageElement, open_pages
 from pipelines.whole_files import whole_file
 
-VERSION = 1
+VERSION = 2
 """Raise it when the same name draws another screen."""
 SEEDS = {"train": 70_000_000, "test": 71_000_000}
-"""First seed by the split that a name begins with: far from every seed that the embedded data, the bench of judges and
-the worlds' tasks record."""
+"""First number of a screen, which moves its seed, by the split that a name begins with: far from all that the embedded
+data, the bench of judges and the worlds' tasks record."""
 FORMS: tuple[tuple[str, Viewport], ...] = (("phone", RICO), ("phone", PHONE), ("desktop", DESKTOP), ("web", DESKTOP))
 """The forms in which the corpus shows our apps, in turns; only the first has text of 24 instead of 16 pixels."""
-JPEG_QUALITY = 88
-"""Of the first form, as the corpus stores it: what is drawn sharper than it is met is read worse later."""
 WRITTEN = {"button": "button", "link": "link", "tab": "tab", "textbox": "field", "combobox": "field"}
 """Kind of an element that shows text, by its role; any other is a text."""
-TAPS = (0, 0, 1, 1, 2)
 
 
 def draw_app_pages(folder: Path, names: Sequence[str], on_done: Callable[[int], Any] = lambda count: None) -> None:
@@ -52,54 +51,32 @@ def draw_app_pages(folder: Path, names: Sequence[str], on_done: Callable[[int], 
 
 
 def _draw(folder: Path, name: str, world: OwnPages, seed: int) -> None:
-    """One screen in a random state of a random app."""
-    rng = Random(f"app-page/{VERSION}/{name}")
-    _wander(world, rng, seed)
+    """One screen in a random state of an app, which comes about as the corpus's still screens do."""
+    still = render(world, seed, "", picture=world.viewport is FORMS[0][1])
     scale = world.viewport.scale
     # the script scales by devicePixelRatio, which stays 1 where only the camera enlarges
     more = scale / float(world.page.evaluate("devicePixelRatio"))
     seen = evaluate_json(world.page, f"({LETTERS_JS})()")
     letters = [[letter, round(x * more, 1), round(y * more, 1)] for letter, x, y in seen]
-    elements = [checked(one, letters) for one in _elements(world.elements(), scale)]
+    elements = [checked(one, letters) for one in _elements(still.elements, scale)]
     size = (round(world.viewport.width * scale), round(world.viewport.height * scale))
     picture, plain = page_files(folder, name)
     made = {
-        "family": world.started["app"],
+        "family": still.app,
         "style": {"viewport": size, "language": "en"},
         "elements": [asdict(one) for one in elements],
         "letters": letters,
     }
     with whole_file(picture) as part:
-        part.write_bytes(_shoot(world))
+        part.write_bytes(_png(still.picture) if still.picture else world.screenshot())
     with whole_file(plain) as part:  # last: a page is there once this is
         part.write_text(json.dumps(made, ensure_ascii=False), encoding="utf-8")
 
 
-def _wander(world: OwnPages, rng: Random, seed: int) -> None:
-    """Start an app, tap up to twice and perhaps scroll, as the corpus's still screens come about."""
-    app, at_home = rng.choice(APPS), world.platform == "phone" and rng.random() < 0.04
-    world.start(app, seed, home=at_home, cart=rng.random() < 0.5)
-    for _ in range(rng.choice(TAPS)):
-        options = [one for one in world.elements() if one.clickable and one.key and not (one.system or one.editable)]
-        if not options:
-            break
-        x, y = rng.choice(options).centre
-        world.page.mouse.click(int(x), int(y))
-        if rng.random() < 0.9:  # else it is met while it loads
-            world.page.evaluate("vesperTick()")
-    if rng.random() < 0.35:
-        world.page.evaluate("([from, to]) => vesperSwipe(180, from, 180, to)", [480, rng.randint(200, 420)])
-    world.page.mouse.move(0, 0)
-
-
-def _shoot(world: OwnPages) -> bytes:
-    """PNG; of the first form with what JPEG does to it."""
-    from PIL import Image
-
-    if world.viewport is not FORMS[0][1]:
-        return world.screenshot()
+def _png(jpeg: bytes) -> bytes:
+    """A picture with what JPEG did to it: what is drawn sharper than it is met is read worse later."""
     found = io.BytesIO()
-    with Image.open(io.BytesIO(world.screenshot(jpeg_quality=JPEG_QUALITY))) as shot:
+    with Image.open(io.BytesIO(jpeg)) as shot:
         shot.save(found, "PNG")
     return found.getvalue()
 

@@ -60,7 +60,10 @@ def build_nano_base(
     if begin is not None and begin.resolve() == out.resolve():
         raise ValueError(f"{out}: expected another folder than the weights to begin from; name one with --out")
     # Kept before `work` may become a folder of its own below: all starts use the same drawings.
-    drawn, seen = work, Drawings.of_split(work, "train", *config.drawn())
+    drawn, seen = (
+        work,
+        Drawings.of_split(work, "train", config.sheets, config.layouts, config.pages, config.kits, config.apps),
+    )
     seen.draw([], progress)
     if begin is None:
         start = _start(work, seen, config, texts)
@@ -80,7 +83,8 @@ def build_nano_base(
     # The checkpoint is written in bfloat16, which is what the gate measures and what is published.
     save_checkpoint(out, made.model.bfloat16(), made.processor, made.lineage)
     # Another split: pages that no phase has drawn from.
-    unseen = Drawings.of_split(drawn, "test", *config.drawn_held_out())
+    counts = (config.held_out_sheets, config.held_out_layouts, config.held_out_pages)
+    unseen = Drawings.of_split(drawn, "test", *counts, config.held_out_kits, config.held_out_apps)
     found = gate(out, seen, unseen, config)
     (out / GATE).write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     return found

@@ -243,15 +243,6 @@ class NanoBaseConfig(Settings):
             raise ValueError(f'gated: expected "mixed" among the lessons, found {self.gated}')
         return self
 
-    def drawn(self) -> tuple[int, int, int, int, int]:
-        """How many of each are drawn for training, in the order of `Drawings.of_split`."""
-        return self.sheets, self.layouts, self.pages, self.kits, self.apps
-
-    def drawn_held_out(self) -> tuple[int, int, int, int, int]:
-        """How many of each are drawn for the gate, in the same order."""
-        held_out = (self.held_out_sheets, self.held_out_layouts, self.held_out_pages)
-        return *held_out, self.held_out_kits, self.held_out_apps
-
     def midtrain(self, phase: Phase) -> MidtrainConfig:
         """A phase as the settings of `trainer.midtrain.train.train`."""
         from trainer.settings.supervised import MidtrainConfig, SpanWeights

@@ -17,15 +17,7 @@ from generators.proving.kit_pages.questions import KitWindows, of_lesson
 from generators.proving.perception.labels import VERSION as LABEL_VERSION
 from generators.proving.perception.layouts import VERSION as LAYOUT_VERSION
 from generators.proving.perception.layouts import draw_layouts, read_layout
-from generators.proving.perception.questions import (
-    APPS,
-    KIT_LESSONS,
-    LAYOUTS,
-    LESSONS,
-    WORLDS,
-    layout_row,
-    pasted_row,
-)
+from generators.proving.perception.questions import APPS, KIT_LESSONS, LAYOUTS, LESSONS, WORLDS, layout_row, pasted_row
 from generators.proving.perception.screens import PastedScreen
 from generators.proving.perception.sheets import VERSION, SheetElement, draw_sheets, read_sheet, style_of
 from schemas.ids import digest
