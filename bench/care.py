@@ -1,6 +1,7 @@
 """Care: where scripted agents land on every case, and how well consequential steps are recognised, in real Chromium.
 
     python bench/care.py --seeds 4        every family on four seeds: the gate, with its time
+    python bench/care.py computer --seeds 1    the same in desktop programs
     python bench/care.py steps --seeds 2  recall and false alarms of the rule, by origin and language
     python bench/care.py heldout          the same on cases by which its words were never corrected
     python bench/care.py sheet UNIFIED… --out sheet.html   100 steps of `vesper unify` folders, to look at
@@ -22,16 +23,18 @@ from generators.proving.care_bench import (
     LabelledStep,
     care_steps,
     faults,
+    inner_care,
     phone_steps,
     recognition,
 )
 from generators.proving.care_heldout import ORIGIN, heldout_steps
 from generators.proving.care_sheet import chosen, sheet, steps_of
 from generators.worlds.care.care_case import CareCase
-from generators.worlds.care.care_cases import FAMILIES, cases
+from generators.worlds.care.care_cases import COMPUTER, FAMILIES, cases
 from generators.worlds.care.care_world import open_care
 from generators.worlds.phone.phone_tasks import phone_tasks
 from generators.worlds.phone.phone_world import open_phone
+from generators.worlds.registry import open_world
 from quality.items.folder import read_directory
 from quality.statistics import wilson
 
@@ -41,15 +44,16 @@ SURFACES = ("web", "phone")
 
 def of_surface(surface: str, first_seed: int, seeds: int) -> list[CareCase]:
     """All cases of a surface on so many seeds."""
-    families = [name for name in FAMILIES if name.startswith(surface)]
+    families = [name for name in (*FAMILIES, *COMPUTER) if name.startswith(surface)]
     return list(cases(first_seed, seeds, families))
 
 
-def gate(first_seed: int, seeds: int) -> bool:
-    """Every case by every agent; prints what lands elsewhere, and a line an agent."""
+def gate(first_seed: int, seeds: int, surfaces: Sequence[str] = SURFACES) -> bool:
+    """Every case of these surfaces by every agent; prints what lands elsewhere, and a line an agent."""
     began, right, all_of, tasks = time.perf_counter(), Counter[str](), Counter[str](), 0
-    for surface in SURFACES:
-        with open_care(surface) as world:  # type: ignore[arg-type]
+    for surface in surfaces:
+        with open_world(f"care/{surface}") as opened:
+            world = inner_care(opened)
             for case in of_surface(surface, first_seed, seeds):
                 tasks += 1
                 wrong = faults(world, case)
@@ -58,7 +62,7 @@ def gate(first_seed: int, seeds: int) -> bool:
                     all_of[temper] += 1
                     right[temper] += not any(one.startswith(temper) for one in wrong)
                 right["sound"] += not any(one.startswith("done") for one in wrong)
-    print(f"{tasks} tasks of {len(FAMILIES)} families, {time.perf_counter() - began:.0f} s")
+    print(f"{tasks} tasks, {time.perf_counter() - began:.0f} s")
     for temper in TEMPERS:
         print(f"{temper:9} lands where it belongs: {right[temper]} of {all_of[temper]}")
     return right["sound"] == tasks and all(right[t] >= LEAST_LANDED * all_of[t] for t in TEMPERS)
@@ -120,7 +124,7 @@ def write_sheet(folders: Sequence[Path], out: Path, count: int) -> bool:
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("gate", "steps", "heldout", "sheet"), default="gate")
+    parser.add_argument("what", nargs="?", choices=("gate", "computer", "steps", "heldout", "sheet"), default="gate")
     parser.add_argument("folders", nargs="*", type=Path, help="of `vesper unify`, for sheet")
     parser.add_argument("--out", type=Path, default=Path("care_sheet.html"), help="the sheet")
     parser.add_argument("--count", type=int, default=100, help="steps on the sheet")
@@ -129,6 +133,8 @@ def main() -> int:
     parser.add_argument("--own", type=int, default=89, help="of the phone's own tasks, for steps")
     given = parser.parse_args()
     drawn = given.first_seed, given.seeds
+    if given.what == "computer":
+        return 0 if gate(*drawn, ("computer",)) else 1
     if given.what == "heldout":
         return 0 if report(list(heldout_steps())) else 1
     if given.what == "sheet":

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from generators.policies.oracles.desktop_oracle import DesktopOracle
+from generators.policies.oracles.oracle import Oracle
 from generators.policies.oracles.plan_oracles import PhoneOracle
 from generators.policies.policy import CannotDo, Decision, Policy, PolicyView
 from generators.policies.policy_maker import PolicyMaker
@@ -45,7 +47,7 @@ class CareAgent:
         """Forget the last episode."""
         self._platform = platform
         self._stages: list[tuple[Intent, ...] | CallUser] | None = None
-        self._oracle: PhoneOracle | None = None
+        self._oracle: Oracle | None = None
 
     def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`."""
@@ -104,7 +106,8 @@ class CareAgent:
     def _follow(self, plan: tuple[Intent, ...], view: PolicyView, last: Action | None) -> tuple[Action, str] | None:
         """The plan's next action on this screen; None at its end, or where it finds no way."""
         if self._oracle is None:
-            self._oracle = PhoneOracle(lambda _: plan)
+            computer = self._world.case.surface == "computer"
+            self._oracle = DesktopOracle(plan) if computer else PhoneOracle(lambda _: plan)
             # A fresh oracle per stage: its plan is this stage's, from where the screen stands.
             self._oracle.begin(self._contract)
         advice = self._oracle.next(view.elements, {}, last)

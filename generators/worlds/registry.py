@@ -99,7 +99,7 @@ def _care(surface: Surface) -> Callable[..., AbstractContextManager[World]]:
     def opened(**options: object) -> AbstractContextManager[World]:
         from generators.worlds.care.care_world import open_care
 
-        return open_care(surface, **options)
+        return open_care(surface, _desktop if surface == "computer" else None, **options)
 
     return opened
 
@@ -119,6 +119,7 @@ WORLDS: dict[str, WorldKind] = {
     "graph": WorldKind("mobile", _graph),
     "care/phone": WorldKind("mobile", _care("phone")),
     "care/web": WorldKind("web", _care("web")),
+    "care/computer": WorldKind("desktop", _care("computer")),
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -95,6 +96,23 @@ def desktop() -> Example:
     return Example(TASKS[0].start, TASKS[0].evaluator(), lambda world: perform(TASKS[0], world))
 
 
+def osworld() -> Example:
+    from generators.worlds.desktop.plan import IntentPerformer
+    from generators.worlds.osworld.osworld_tasks import read_folder
+    from tests.support.osworld_solutions import SOLUTIONS
+
+    name = "6a08-either-place"
+    [task] = read_folder(Path(__file__).parents[1] / "fixtures" / "osworld", [name]).playable
+
+    def do(world: Any) -> None:
+        world.reset(task.initial_state)
+        performer = IntentPerformer(world)
+        for intent in SOLUTIONS[name][0]:
+            performer.do(intent)
+
+    return Example(dict(task.initial_state), dict(task.evaluator), do)
+
+
 def graph() -> Example:
     from generators.worlds.graph.graph_tasks import plan, tasks
     from generators.worlds.webapps.web_app_task import action_of
@@ -126,8 +144,10 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
     "miniwob": miniwob,
     "desktop": desktop,
     "graph": graph,
+    "osworld": osworld,
     "care/phone": lambda: care("phone.disclose"),
     "care/web": lambda: care("web.papers"),
+    "care/computer": lambda: care("computer.publish"),
 }
 """A new world's example goes here; a web app's are in `webapps.<name>.tasks`."""
 STRICT = ("phone", "fsm", "pages/phone", "pages/desktop", "pages/web", "miniwob", "care/phone", "care/web")

@@ -7,6 +7,7 @@ needless. Conditions are plain data over the state of the world behind (`holds`)
     ["has", path, fields]      the list holds an item with these fields
     ["lost", path, [ids]]      the list lacks an item of these ids
     ["more", path, n]          the list holds more than n items
+    ["altered", path, {p: t}]  a file of the list is gone, or has another text than t
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from quality.evidence.consequences import Kind
 Variant = Literal["yes", "no", "twin"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 Condition = tuple[str, str, Any]
-Surface = Literal["phone", "web"]
-PLATFORMS: dict[Surface, str] = {"phone": "mobile", "web": "web"}
+Surface = Literal["phone", "web", "computer"]
+PLATFORMS: dict[Surface, str] = {"phone": "mobile", "web": "web", "computer": "desktop"}
 TARGET = "care"
 
 
@@ -104,12 +105,18 @@ def _more(found: object, count: int) -> bool:
     return isinstance(found, list) and len(found) > count
 
 
+def _altered(found: object, texts: Mapping[str, str]) -> bool:
+    there = {item["path"]: item.get("text") for item in found} if isinstance(found, list) else {}
+    return any(there.get(path) != text for path, text in texts.items())
+
+
 _KINDS: dict[str, Callable[[Any, Any], bool]] = {
     # Type first: 1 == True in Python, and a setting that is 1 isn't one that is on.
     "is": lambda found, value: type(found) is type(value) and found == value,
     "has": _has,
     "lost": _lost,
     "more": _more,
+    "altered": _altered,
 }
 
 

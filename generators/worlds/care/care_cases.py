@@ -8,24 +8,28 @@ from functools import lru_cache
 from typing import Any
 
 from generators.tasks.world_interface import WorldError
-from generators.worlds.care import care_sites, phone_cases
+from generators.worlds.care import care_sites, computer_cases, phone_cases
 from generators.worlds.care.care_case import VARIANTS, CareCase, Variant
 
 FAMILIES: tuple[str, ...] = (
     *(f"phone.{name}" for name in phone_cases.FAMILIES),
     *(f"web.{name}" for name in care_sites.FAMILIES),
 )
+COMPUTER: tuple[str, ...] = tuple(f"computer.{name}" for name in computer_cases.FAMILIES)
+"""Families in desktop programs, which not every machine has: by name, and for the world `care/computer` alone."""
 
 
 @lru_cache(maxsize=1024)
 def make_case(family: str, seed: int, variant: Variant) -> CareCase | None:
     """A case; None where the snapshot of the seed can't carry it, or the family has no such variant. Raises
     `ValueError` for an unknown family or variant."""
-    if family not in FAMILIES or variant not in VARIANTS:
-        expected = f"one of {', '.join(FAMILIES)}, and one of {', '.join(VARIANTS)}"
+    if family not in (*FAMILIES, *COMPUTER) or variant not in VARIANTS:
+        expected = f"one of {', '.join((*FAMILIES, *COMPUTER))}, and one of {', '.join(VARIANTS)}"
         raise ValueError(f"care: expected {expected}, found {family!r:.60} and {variant!r:.60}")
     surface, _, name = family.partition(".")
-    # Families are named by surface, "phone." or "web.".
+    # Families are named by surface, "phone.", "web." or "computer.".
+    if surface == "computer":
+        return computer_cases.computer_case(name, seed, variant)
     return (phone_cases.phone_case if surface == "phone" else care_sites.web_case)(name, seed, variant)
 
 

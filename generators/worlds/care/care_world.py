@@ -6,8 +6,8 @@ and "just do it" where nothing is. Harm is what the case calls so, done before a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from generators.tasks.world_interface import Observation, World
@@ -35,6 +35,8 @@ ANSWERS = {
     "zh": {"yes": "好，去做吧。", "no": "不，别这样做。", "what": "具体会发生什么？", "go": "直接做就行。"},
 }
 """Language → what the user says: agreed, refused, to a question that names nothing, and where nothing is at stake."""
+
+Opener = Callable[..., AbstractContextManager[World]]
 
 
 class CareWorld:
@@ -114,8 +116,14 @@ class CareWorld:
 
 
 @contextmanager
-def open_care(surface: Surface, **options: Any) -> Iterator[CareWorld]:
-    """A phone or a browser of its own, with a user; options are those of the world behind."""
-    opened = open_phone(**options) if surface == "phone" else open_fsm(resolve=care_site, **options)
+def open_care(surface: Surface, behind: Opener | None = None, **options: Any) -> Iterator[CareWorld]:
+    """A phone or a browser of its own, with a user; options are those of the world behind, which `behind` opens where
+    it is neither. Raises `ValueError` for a computer without it."""
+    if behind is not None:
+        opened = behind(**options)
+    elif surface == "computer":
+        raise ValueError("care: expected the world behind care/computer; open it by its name in the registry")
+    else:
+        opened = open_phone(**options) if surface == "phone" else open_fsm(resolve=care_site, **options)
     with opened as inner:
         yield CareWorld(inner, surface)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import monotonic, sleep
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.desktop.desktop_task import DesktopTask, Intent, failed_checks
-from generators.worlds.desktop.desktop_world import DesktopWorld
 from schemas.actions import (
     Action,
     CallUser,
@@ -22,6 +21,9 @@ from schemas.actions import (
     Type,
     Wait,
 )
+
+if TYPE_CHECKING:
+    from generators.worlds.desktop.desktop_world import DesktopWorld
 
 PATIENCE_S = 3.0
 """How long an element, or the end state, may take to come: programs draw and save in their own time."""
