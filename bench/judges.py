@@ -17,6 +17,7 @@ from generators.generation.annotators import TreeEvidence
 from generators.generation.process_annotator import ProcessAnnotator
 from generators.generation.tables import episode_of
 from generators.proving.false_successes import FALSE_KINDS, ClaimedSuccess, DrawnScreens, claimed_successes
+from generators.proving.imperfect_reviewers import PlantedStep, ReviewerAtRate, planted_steps, step_key
 from generators.proving.imperfect_steps import right_steps
 from generators.proving.planted_thoughts import LANGUAGES, PlantedThought, generated_thoughts, real_thoughts
 from generators.tasks.task_spec import TaskSpec
@@ -25,6 +26,7 @@ from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import TEMPLATES, make_site
 from quality.evidence.consistency import check_thought
 from quality.evidence.process import goal_operations, process_of
+from quality.refinement.dual_review import DualRuling
 
 SEEDS = (0, 1, 2)
 ROWS = 1200
@@ -74,11 +76,7 @@ def _f1(name: str, rows: Sequence[PlantedThought], least: float) -> PlantedFigur
 
 def site_tasks(each: int, kinds: Sequence[str] = SITES, seed: int = 1) -> list[TaskSpec]:
     """The first tasks of one site of each kind."""
-    made = [task for kind in kinds for task in islice(TaskMaker(make_site(kind, seed)).tasks(4), each)]
-    return [
-        TaskSpec(one.instruction, "web", one.target, {"world": "fsm", **one.start}, one.rule, one.expected_steps)
-        for one in made
-    ]
+    return [task.contract() for kind in kinds for task in islice(TaskMaker(make_site(kind, seed)).tasks(4), each)]
 
 
 def steps() -> Iterator[PlantedFigure]:
@@ -125,10 +123,38 @@ def _by_words(run: ClaimedSuccess, screens: DrawnScreens) -> str:
     return "completed" if process_of(episode, goal_operations(episode)).complete else "failed"
 
 
+def dual() -> Iterator[PlantedFigure]:
+    """MagicGUI-RMS: two reviewers that accept 10 and 20 of 100 wrong steps by draws of their own."""
+    tasks = site_tasks(7, sorted(TEMPLATES))
+    runs = list(claimed_successes(tasks, ("sound",), 0))
+    rulings: list[tuple[PlantedStep, DualRuling]] = []
+    for seed in SEEDS:
+        planted = list(planted_steps(runs, seed))
+        truth = {step_key(one.step): one.right for one in planted}
+        specialist = ReviewerAtRate("specialist", truth, 0.1, 0.1, 0.85, seed)
+        generalist = ReviewerAtRate("generalist", truth, 0.2, 0.1, 0.0, seed)
+        for one in planted:
+            first = specialist.review(one.episode, one.step)
+            rulings.append((one, DualRuling(one.step, first, generalist.review(one.episode, one.step, first))))
+    wrong = [ruling for one, ruling in rulings if not one.sound]
+    accepted = sum(ruling.outcome == "accepted" for ruling in wrong)
+    of = f"{len(wrong)} wrong of {len(rulings)} steps"
+    yield PlantedFigure("two reviewers: wrong steps accepted", accepted / len(wrong), of, None, 0.05)
+    alone = sum(ruling.specialist.accepted for ruling in wrong)
+    yield PlantedFigure("  by the specialist alone", alone / len(wrong), of)
+    corrected = [(one, ruling) for one, ruling in rulings if ruling.outcome == "corrected"]
+    right = sum(ruling.specialist.corrected == one.right for one, ruling in corrected)
+    of = f"{len(corrected)} corrections"
+    yield PlantedFigure("  corrections that are right", right / max(1, len(corrected)), of, 0.8)
+    disputed = sum(ruling.outcome == "disputed" for _, ruling in rulings)
+    yield PlantedFigure("  disputed, for judges to learn from", disputed / len(rulings), f"{len(rulings)} steps")
+
+
 GROUPS: dict[str, Callable[[], Iterator[PlantedFigure]]] = {
     "thoughts": thoughts,
     "steps": steps,
     "process": process,
+    "dual": dual,
 }
 
 

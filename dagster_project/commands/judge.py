@@ -37,6 +37,12 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 def _judge_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="IN", type=corpus, help=TEXT)
     parser.add_argument("--out", type=Path, required=True, help="verdicts.parquet, costs.parquet, report.json")
+    parser.add_argument(
+        "--dual",
+        action="store_true",
+        help="also let the rules review every step and the judge arbitrate: candidates.parquet (rows for gold, some "
+        "with another action) and disputes.jsonl (what judges can learn from)",
+    )
     add_judge_options(parser)
     parser.set_defaults(run=judge)
 
@@ -75,7 +81,7 @@ def judge(options: argparse.Namespace) -> int:
     """Unified tables → verdicts."""
     keep_off(options.out, options.input)
     config = judge_config(options, options.out / "cache" / "judge")
-    report = judge_directory(options.input, options.out, config)
+    report = judge_directory(options.input, options.out, config, options.dual)
     return print_report(
         report, ("items", "keep", "rewrite", "reconstruct", "review", "pending", "share_keep"), options.out
     )

@@ -12,17 +12,28 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from pipelines.commands import write_report
+from quality.evidence.episode import Habits
 from quality.items.folder import read_directory
-from quality.judges.judge import Verdict, identity
+from quality.items.part import SourcePart
+from quality.judges.judge import Judge, Verdict, identity
 from quality.judges.registry import JudgeConfig, build_judge, report_of, requests_sent
 from quality.judges.verdicts import count as count_verdicts
 from quality.judges.verdicts import judge_part, shares
-from schemas.tables import JudgeCosts, Verdicts
+from quality.refinement.dual_review import JudgeReviewer, RulesReviewer, dual_review, outcomes_of
+from schemas.ids import canonical_json
+from schemas.tables import JudgeCosts, Steps, Verdicts
 
 
-def judge_directory(in_dir: Path, out_dir: Path, config: JudgeConfig | None = None) -> dict[str, object]:
-    """Judge a unified folder by the rules or what `config` says; returns the report. Raises `ValueError` on bad input,
-    `ModelError` if a model fails."""
+def judge_directory(
+    in_dir: Path, out_dir: Path, config: JudgeConfig | None = None, dual: bool = False
+) -> dict[str, object]:
+    """Judge a unified folder by the rules or what `config` says; returns the report.
+
+    `dual`: the rules review every step first and the judge arbitrates (`quality.refinement.dual_review`), which writes
+    `candidates.parquet`, rows of `steps` for gold, and `disputes.jsonl`, which judges can learn from.
+
+    Raises `ValueError` on bad input, `ModelError` if a model fails.
+    """
     part = read_directory(in_dir)
     chosen = build_judge(with_cache(config, out_dir))
     verdicts = judge_part(part, chosen)
@@ -30,9 +41,22 @@ def judge_directory(in_dir: Path, out_dir: Path, config: JudgeConfig | None = No
     write_verdict_tables(out_dir, verdicts)
     report = {**identity(chosen), **shares(count_verdicts(verdicts)), "requests_sent": requests_sent(chosen)}
     report["pending"] = sum(verdict.pending for verdict in verdicts)
+    if dual:
+        report["dual_review"] = _dual(part, chosen, out_dir)
     if own := report_of(chosen):
         report[chosen.name] = own
     return write_report(out_dir, report)
+
+
+def _dual(part: SourcePart, judge: Judge, out_dir: Path) -> dict[str, int]:
+    """Review every step twice and write what comes of it; returns how many came to each outcome."""
+    habits = Habits.of(part.episodes)
+    rulings = list(dual_review(part.episodes, RulesReviewer(habits), JudgeReviewer(judge, habits)))
+    rows = [row for one in rulings if (row := one.candidate) is not None]
+    pq.write_table(Steps.table(rows), out_dir / "candidates.parquet")
+    disputes = [canonical_json(one.as_dispute()) for one in rulings if one.outcome == "disputed"]
+    (out_dir / "disputes.jsonl").write_text("".join(f"{line}\n" for line in disputes), encoding="utf-8")
+    return outcomes_of(rulings)
 
 
 def with_cache(config: JudgeConfig | None, out_dir: Path) -> JudgeConfig:

@@ -22,11 +22,7 @@ SCREENS = DrawnScreens()
 
 
 def tasks(kinds: tuple[str, ...], each: int, seed: int = 2) -> list[TaskSpec]:
-    found = [task for kind in kinds for task in islice(TaskMaker(make_site(kind, seed)).tasks(4), each)]
-    return [
-        TaskSpec(one.instruction, "web", one.target, {"world": "fsm", **one.start}, one.rule, one.expected_steps)
-        for one in found
-    ]
+    return [task.contract() for kind in kinds for task in islice(TaskMaker(make_site(kind, seed)).tasks(4), each)]
 
 
 @cache
