@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from generators.generation.annotators import TreeEvidence
 from generators.generation.process_annotator import ProcessAnnotator
@@ -76,7 +75,7 @@ def _f1(name: str, rows: Sequence[PlantedThought], least: float) -> PlantedFigur
 
 def site_tasks(each: int, kinds: Sequence[str] = SITES, seed: int = 1) -> list[TaskSpec]:
     """The first tasks of one site of each kind."""
-    return [task.contract() for kind in kinds for task in islice(TaskMaker(make_site(kind, seed)).tasks(4), each)]
+    return [task.contract() for kind in kinds for task in TaskMaker(make_site(kind, seed)).tasks(each)]
 
 
 def steps() -> Iterator[PlantedFigure]:
@@ -99,7 +98,7 @@ def steps() -> Iterator[PlantedFigure]:
 def process() -> Iterator[PlantedFigure]:
     """ProBench: planted false successes, by what a task requires on the way, and by the goal's words alone."""
     screens = DrawnScreens()
-    tasks = [task for seed in (2, 3) for task in site_tasks(6, sorted(TEMPLATES), seed)]
+    tasks = [task for seed in (2, 3) for task in site_tasks(4, sorted(TEMPLATES), seed)]
     runs = list(claimed_successes(tasks, ("sound", *FALSE_KINDS), 0))
     votes = {
         "required operations": lambda run: ProcessAnnotator(screens).vote(run.done).outcome,
@@ -125,7 +124,7 @@ def _by_words(run: ClaimedSuccess, screens: DrawnScreens) -> str:
 
 def dual() -> Iterator[PlantedFigure]:
     """MagicGUI-RMS: two reviewers that accept 10 and 20 of 100 wrong steps by draws of their own."""
-    tasks = site_tasks(7, sorted(TEMPLATES))
+    tasks = site_tasks(4, sorted(TEMPLATES))
     runs = list(claimed_successes(tasks, ("sound",), 0))
     rulings: list[tuple[PlantedStep, DualRuling]] = []
     for seed in SEEDS:
