@@ -117,6 +117,7 @@ def test_a_model_checks_by_its_label(reply: str, accepted: bool) -> None:
     assert found.accepted is accepted and found.prompt_tokens == 100
 
 
+@pytest.mark.slow
 def test_a_check_right_in_80_of_100_gains_a_policy_right_in_60_at_least_15_points() -> None:
     tasks = tasks_of(["shop", "bank"], 12)
 

@@ -42,6 +42,7 @@ def scores(judge: Any, world: Any, buttons: Any, injected: str) -> list[tuple[in
     return [(verdict.alignment, verdict.reachability) for verdict in judge.judge([item])]
 
 
+@pytest.mark.slow
 def test_what_speaks_to_a_judge_moves_none(judges: list[Any], world: Any, buttons: Any) -> None:
     moved = []
     for judge in judges:

@@ -102,6 +102,7 @@ def test_a_reading_is_the_same_on_the_same_element(said: str, same: bool, world:
     assert reads_as(said, step) is same
 
 
+@pytest.mark.slow
 def test_planted_thoughts_are_caught_and_true_ones_are_kept(world: Any) -> None:
     """Every row is a step with its own action; the teacher writes the thought that stands in the row, right or wrong.
     The reader is a stand-in that reads rules: it names what the thought asks for, if that is one thing."""
