@@ -56,3 +56,45 @@ def test_a_killed_session_leaves_nothing(kind: str) -> None:
         pytest.skip(str(missing))
     assert endpoint is not None and not Path(options["home"]).exists()
     assert not Path(f"/tmp/.X11-unix/X{options['display'].removeprefix(':')}").exists()
+
+
+def below(pid: int) -> set[int]:
+    """A process and all that it started, as this machine numbers them."""
+    found, todo = {pid}, [pid]
+    while todo:
+        above = todo.pop()
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal() and int(entry.name) not in found:
+                try:
+                    if parent(int(entry.name)) == above:
+                        found.add(int(entry.name))
+                        todo.append(int(entry.name))
+                except (OSError, IndexError, ValueError):
+                    continue  # it has ended
+    return found
+
+
+def living(pids: set[int]) -> set[int]:
+    return {pid for pid in pids if Path(f"/proc/{pid}/exe").exists()}
+
+
+@pytest.mark.parametrize("kind", ["Xvfb", "seal"])
+def test_a_killed_session_that_is_sealed_off_leaves_nothing(kind: str) -> None:
+    """Its processes have numbers of their own inside, so they are found from the seal (bubblewrap) downwards."""
+    before = below(os.getpid())
+    try:
+        with open_desktop((640, 480), sealed=True) as endpoint, DesktopWorld(endpoint) as world:
+            key_file = Path(str((endpoint.options or {})["key_file"]))
+            world.reset({"program": "text editor", "files": {"a.txt": "x"}, "open": "a.txt"})
+            started = below(os.getpid()) - before
+            names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in started}
+            assert "mousepad" in names.values() and "Xvfb" in names.values()
+            wanted = "Xvfb" if kind == "Xvfb" else "bwrap"
+            os.kill(min(pid for pid, name in names.items() if name == wanted), signal.SIGKILL)
+            end = time.monotonic() + 20
+            while living(started) and time.monotonic() < end:
+                time.sleep(0.1)
+            assert living(started) == set()
+    except DesktopMissing as missing:
+        pytest.skip(str(missing))
+    assert not key_file.parent.exists()
