@@ -18,7 +18,7 @@ from generators.execution.journal import SUFFIX, read_journal
 from generators.generation.feedback import rounds_to_make
 from generators.generation.loop import LoopConfig, LoopParts
 from generators.generation.proposing.openai_proposer import OpenAIProposer
-from generators.generation.proposing.proposers import PROPOSERS, arms
+from generators.generation.proposing.proposers import BY_NAME, PROPOSERS, arms
 from generators.generation.proposing.reverse_tasks import ModelWriter
 from generators.generation.round_names import TRAJECTORIES
 from generators.generation.rounds import run_round
@@ -68,8 +68,8 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PROPOSER",
-        help=f"who proposes tasks: {', '.join(PROPOSERS)}, or one of your own as module:proposer or file.py:proposer; "
-        "given again: several (all of those)",
+        help=f"who proposes tasks: {', '.join(PROPOSERS)}, {', '.join(BY_NAME)}, or one of your own as module:proposer "
+        f"or file.py:proposer; given again: several (without it {', '.join(PROPOSERS)})",
     )
     parser.add_argument("--targets", type=int, default=12, help="sites or apps (12)")
     parser.add_argument("--tasks", type=int, default=24, help="tasks a round (24)")

@@ -4,6 +4,7 @@
 - `dynamic`: the same functions about things whose names were on the target's screens.
 - `reverse`: what recorded walks achieved, described in reverse (`generators.generation.proposing.reverse_tasks`).
 - a model (`openai_proposer`), with verified trajectories in its context.
+- `coverage`, only where it is named: functions that nothing has shown before those that something has.
 
 Which of them proposes, and which of its ideas, follows the catalogue: arms by their record, ideas by their chance.
 Without a catalogue that learned anything (the first round, or the ablation) only `static` can say something, and all
@@ -12,6 +13,7 @@ ideas count alike.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -129,6 +131,34 @@ class DynamicProposer(StaticProposer):
                 return
 
 
+class CoverageProposer:
+    """Functions that no verified task has shown first, of those the ones proposed least in this round (after OmegaUse,
+    which picks the leaves of a taxonomy with the fewest executable tasks). A task is of one idea: one of several shows
+    none of them when it fails."""
+
+    arm = "coverage"
+
+    def __init__(self, task_world: TaskWorld, catalogue: Catalogue) -> None:
+        self.task_world, self.catalogue = task_world, catalogue
+        self._proposed: Counter[tuple[str, str]] = Counter()
+
+    def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]:
+        ideas = self.task_world.ideas(target, rng)
+        # enough draws that every function of a large map is among them
+        while drawn := sorted(islice(ideas, LOOK * 8), key=self._rank):
+            made = ((idea, self.task_world.contract([idea], rng)) for idea in drawn)
+            fits = ((idea, task) for idea, task in made if task is not None and task.stratum == stratum)
+            if (found := next(fits, None)) is None:
+                return
+            idea, contract = found
+            self._proposed[target, idea.function] += 1
+            yield Proposal(contract, self.arm, (idea,), self.catalogue.chance([idea]))
+
+    def _rank(self, idea: Idea) -> tuple[bool, int, float]:
+        shown = idea.function in self.catalogue.verified.get(idea.target, ())
+        return shown, self._proposed[idea.target, idea.function], -self.catalogue.chance([idea])
+
+
 class ReverseProposer:
     """What walks over a target's known screens achieved (OS-Genesis, GUI-ReWalk), in the words of `writer` (None: the
     embedded one). Each was walked again, so its path is known; only task worlds whose world needs no device have it.
@@ -178,16 +208,18 @@ def _name(target: str) -> str:
 ProposerMaker = Callable[[TaskWorld, Catalogue], Proposer]
 PROPOSERS: dict[str, ProposerMaker] = {"static": StaticProposer, "dynamic": DynamicProposer, "reverse": ReverseProposer}
 """The embedded proposers. One with a true `learns` has something to say only after a round."""
+BY_NAME: dict[str, ProposerMaker] = {"coverage": CoverageProposer}
+"""Embedded ones that propose only where they are named."""
 
 
 def arms(
     task_world: TaskWorld, catalogue: Catalogue, writer: Writer | None = None, names: Sequence[str] = ()
 ) -> dict[str, Proposer]:
-    """The proposers of these names (all that are embedded, if none is named) that have something to say, by arm.
+    """The proposers of these names (those of `PROPOSERS`, if none is named) that have something to say, by arm.
     `writer` is the reverse one's. Raises `ValueError` for an unknown name, and for two of one arm."""
-    known: dict[str, ProposerMaker] = {**PROPOSERS, "reverse": partial(ReverseProposer, writer=writer)}
+    known: dict[str, ProposerMaker] = {**PROPOSERS, **BY_NAME, "reverse": partial(ReverseProposer, writer=writer)}
     found: dict[str, Proposer] = {}
-    for name in names or known:
+    for name in names or PROPOSERS:
         make: ProposerMaker = find_part("proposer", name, known)
         proposer = make(task_world, catalogue)
         if proposer.arm in found:

@@ -1,0 +1,81 @@
+"""The proposer that covers first: what it takes up next, how far a hundred proposals go, and that it must be named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from random import Random
+
+import pytest
+
+from generators.generation.proposing.catalogue import Catalogue, TaskOutcome
+from generators.generation.proposing.proposers import Proposal, arms
+from generators.generation.task_worlds.registry import open_task_world
+from generators.generation.task_worlds.task_world import TaskWorld
+
+STRATA = ("easy", "easy", "easy", "medium", "medium", "hard")
+
+
+@pytest.fixture(scope="module")
+def task_world() -> TaskWorld:
+    return open_task_world("phone", 1)
+
+
+def covered(member: str, seed: int, proposals: int = 100) -> float:
+    """The share of 38 functions of three apps with an executable task. Rounds of twenty, apps in turn; after each the
+    catalogue learns which of its tasks can be done at all, which the world knows."""
+    world, catalogue, draw = open_task_world("phone", 3, seed), Catalogue(), Random(seed)
+    every = {(target, function) for target in world.targets for function in world.functions(target)}
+    shown: set[tuple[str, str]] = set()
+    made = 0
+    while made < proposals:
+        proposer = arms(world, catalogue, names=(member,))[member]
+        asked: dict[tuple[str, str], Iterator[Proposal]] = {}
+        outcomes: list[TaskOutcome] = []
+        idle = 0
+        while len(outcomes) < 20 and idle < 60:
+            place = world.targets[(made + idle) % len(world.targets)], draw.choice(STRATA)
+            proposal = next(asked.setdefault(place, proposer.propose(*place, draw)), None)
+            if proposal is None:
+                idle += 1
+                continue
+            idle, made = 0, made + 1
+            executable = world.shortest(proposal.contract) is not None
+            shown |= {(idea.target, idea.function) for idea in proposal.ideas if executable}
+            outcomes.append(TaskOutcome(place[0], proposal.ideas, proposal.arm, executable, "no way to it"))
+        assert outcomes, "nothing more to say"
+        catalogue.learn(outcomes)
+    assert len(every) == 38
+    return len(shown & every) / len(every)
+
+
+def test_it_proposes_only_where_it_is_named(task_world: TaskWorld) -> None:
+    assert "coverage" not in arms(task_world, Catalogue())
+    assert set(arms(task_world, Catalogue(), names=("coverage", "static"))) == {"coverage", "static"}
+
+
+def test_no_function_comes_again_before_the_others_of_its_stratum(task_world: TaskWorld) -> None:
+    (target,) = task_world.targets
+    proposer = arms(task_world, Catalogue(), names=("coverage",))["coverage"]
+    found = [one.ideas[0].function for one in islice(proposer.propose(target, "easy", Random(0)), 30)]
+    different = len(set(found))
+    assert different > 3 and len(set(found[:different])) == different
+
+
+def test_what_is_shown_comes_last(task_world: TaskWorld) -> None:
+    (target,) = task_world.targets
+    catalogue = Catalogue()
+
+    def first(count: int) -> list[str]:
+        proposer = arms(task_world, catalogue, names=("coverage",))["coverage"]
+        proposals = list(islice(proposer.propose(target, "easy", Random(0)), count))
+        assert all(one.contract.stratum == "easy" and one.arm == "coverage" for one in proposals)
+        catalogue.learn([TaskOutcome(target, one.ideas, one.arm, True, "") for one in proposals])
+        return [one.ideas[0].function for one in proposals]
+
+    assert not set(first(2)) & set(first(2))
+
+
+@pytest.mark.slow
+def test_a_hundred_proposals_cover_all_but_a_twentieth() -> None:
+    assert covered("coverage", 0) >= 0.95 > 0.75 > covered("static", 0)
