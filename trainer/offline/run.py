@@ -19,6 +19,7 @@ from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import generate, reply_limit
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.epoch_alignment import aligned_rows, wanted, with_aligned
+from trainer.offline.flat import is_flat
 from trainer.offline.held_out import measure
 from trainer.offline.semi_online import Update, answering, prompts_with_thoughts, roll, update_of, whole_episodes
 from trainer.offline.tasks import REPLIES, RlTask, complete_episodes
@@ -107,7 +108,7 @@ class OfflineRun:
         """Train to the bound or past the peak, then put the weights of the peak in place."""
         if not self._restore():
             self._look()
-        while self.state.update < self.config.updates and self.state.below < self.config.patience:
+        while self.state.update < self.config.updates and not self._over():
             self._update()
             if self.state.update % self.config.eval_steps == 0 or self.state.update == self.config.updates:
                 self._look()
@@ -115,6 +116,11 @@ class OfflineRun:
                 self._save()
         self.model.load_state_dict(self.state.peak_weights)
         self.model.eval()
+
+    def _over(self) -> bool:
+        """Past the peak, or flat."""
+        config, rewards = self.config, [float(look["reward"] or 0.0) for look in self.state.looks]
+        return self.state.below >= config.patience or is_flat(rewards, config.patience, config.flat_gain)
 
     def _prompts(self) -> list[RlTask]:
         """Prompts of this update: the training tasks in an order drawn anew each epoch."""

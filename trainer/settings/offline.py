@@ -70,6 +70,9 @@ class OfflineSettings(RlConfig):
     held_out_samples: Whole = setting(1, "Sampled replies to each of them, beside the greedy one.", in_version=ALWAYS)
     eval_steps: Whole = setting(4, "Updates between two looks for the peak.", ge=1, in_version=ALWAYS)
     patience: Whole = setting(2, "Looks below the peak after which the run ends.")
+    flat_gain: Number = setting(
+        0.0, "It also ends where reward rose by less than this in `patience` looks; 0: it doesn't.", ge=0, neutral=True
+    )
     min_traces: Whole = setting(
         20,
         "Whole episodes of validation from which on the peak is that of trace success; below it, where all is noise, "
