@@ -18,7 +18,7 @@ from generators.generation.tables import episode_of
 from generators.proving.false_successes import FALSE_KINDS, ClaimedSuccess, DrawnScreens, claimed_successes
 from generators.proving.imperfect_reviewers import PlantedStep, ReviewerAtRate, planted_steps, step_key
 from generators.proving.imperfect_steps import right_steps
-from generators.proving.planted_thoughts import LANGUAGES, PlantedThought, generated_thoughts, real_thoughts
+from generators.proving.planted_thoughts import LANGUAGES, PlantedThought, generated_thoughts
 from generators.tasks.task_spec import TaskSpec
 from generators.worlds.fsm.fsm_tasks import TaskMaker
 from generators.worlds.fsm.interpreted import InterpretedWorld
@@ -63,7 +63,6 @@ def thoughts() -> Iterator[PlantedFigure]:
         if part == "held_out":
             for language in LANGUAGES:
                 yield _f1(f"  of them {language}", [row for row in rows if row.origin == language], 0.9)
-    yield _f1("thoughts of public sets", [row for seed in SEEDS for row in real_thoughts(seed)], 0.9)
 
 
 def _f1(name: str, rows: Sequence[PlantedThought], least: float) -> PlantedFigure:

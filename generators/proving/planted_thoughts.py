@@ -1,10 +1,9 @@
 """Thoughts with their actions, half of them wrong: what the check of thought and action is measured on.
 
-Rows are of two origins. *Generated*: a screen of labelled boxes, an action on it, and a thought that some phrasing of
-English, German or Chinese makes of it; `held_out` phrasings are others than those that the check's words were written
-by. *Real*: thoughts and actions of public sets, quoted from their documented samples (`planted_thoughts.json` names the
-set of each), without screens. A wrong row keeps one of the two and takes the other from elsewhere: another element of
-the same screen, another type of action, another text, the opposite direction.
+A row is a screen of labelled boxes, an action on it, and a thought that some phrasing of English, German or Chinese
+makes of it; `held_out` phrasings are others than those that the check's words were written by. A wrong row keeps one of
+the two and takes the other from elsewhere: another element of the same screen, another type of action, another text,
+the opposite direction.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import Action, parse
+from schemas.actions import Action
 
-Part = Literal["seen", "held_out", "real"]
+Part = Literal["seen", "held_out"]
 LANGUAGES = ("en", "de", "zh")
 COLUMNS, ROW_HEIGHT = 2, 150
 """Generated screens: labels in two columns of rows this high."""
@@ -78,20 +77,6 @@ def generated_thoughts(part: Part, count: int, seed: int) -> Iterator[PlantedTho
         else:
             wrong, planted = _wrong(action, words, screen, rng)
             yield PlantedThought(thought, wrong, screen, planted, language)
-
-
-def real_thoughts(seed: int) -> Iterator[PlantedThought]:
-    """Every real row, once as it is and once with an action that isn't its own."""
-    rng = Random(f"thoughts/real/{seed}")
-    rows = [(row, parse(row["action"])) for row in _words()["real"]]
-    for row, action in rows:
-        yield PlantedThought(row["thought"], action, (), "", row["source"])
-        alike = [other for _, other in rows if type(other) is type(action) and _text_of(other) != _text_of(action)]
-        if isinstance(action, Type | Launch) and rng.random() < 0.5:
-            yield PlantedThought(row["thought"], rng.choice(alike), (), "text", row["source"])
-        else:
-            far = [other for _, other in rows if not _may_stand_for(other, action)]
-            yield PlantedThought(row["thought"], rng.choice(far), (), "kind", row["source"])
 
 
 def _may_stand_for(one: Action, other: Action) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.proving.planted_thoughts import PlantedThought, generated_thoughts, real_thoughts
+from generators.proving.planted_thoughts import PlantedThought, generated_thoughts
 from quality.evidence.consistency import check_thought, implied_action
 from quality.evidence.stated_actions import decisive
 from quality.items.screens import Element
@@ -106,10 +106,6 @@ def test_planted_rows_are_found_in_phrasings_that_the_words_were_not_written_by(
     assert f1(rows) >= 0.9
     for language in ("en", "de", "zh"):
         assert f1([row for row in rows if row.origin == language]) >= 0.9
-
-
-def test_planted_rows_are_found_in_thoughts_of_public_sets() -> None:
-    assert f1(list(real_thoughts(seed=1))) >= 0.9
 
 
 @given(st.text(max_size=200), st.sampled_from([Click(SAVE), Type("x"), Scroll(direction="up"), Finished(), Wait()]))
