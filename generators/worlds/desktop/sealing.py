@@ -8,7 +8,9 @@ may write go with it.
 
 from __future__ import annotations
 
+import functools
 import shutil
+import subprocess
 from pathlib import Path
 
 from generators.worlds.desktop.program import PATH
@@ -57,6 +59,14 @@ _OWN = {
 def find_seal() -> str:
     """The Debian package that sealing lacks here; "" where it has what it needs."""
     return "" if shutil.which(PROGRAM, path=PATH) else PACKAGE
+
+
+@functools.cache
+def why_not_sealed() -> str:
+    """What this machine says to namespaces, where it lets nobody make any (as most containers do); "" where it does."""
+    tried = [PROGRAM, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "true"]
+    done = subprocess.run(tried, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return "" if done.returncode == 0 else done.stderr.strip()[-200:] or f"exit code {done.returncode}"
 
 
 def sealed_command(folder: Path, keeper: Path, modules: Path | None = None) -> list[str]:

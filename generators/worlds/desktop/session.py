@@ -27,7 +27,7 @@ from generators.devices.device import DeviceEndpoint, DeviceError
 from generators.worlds.desktop.keeper import forget_display
 from generators.worlds.desktop.program import PATH
 from generators.worlds.desktop.programs import PROGRAMS, driver_options, missing_packages
-from generators.worlds.desktop.sealing import BUS, HOME, RUNTIME, USER, find_seal, sealed_command
+from generators.worlds.desktop.sealing import BUS, HOME, RUNTIME, USER, find_seal, sealed_command, why_not_sealed
 from pipelines.processes import end_process
 
 START_S = 60.0
@@ -161,6 +161,11 @@ def open_desktop(
     if missing := find_base_missing() + [seal] * bool(seal):
         raise DesktopMissing(
             f"desktop session: not installed: {', '.join(missing)}; apt-get install {' '.join(missing)}"
+        )
+    if sealed and (refused := why_not_sealed()):
+        raise DesktopMissing(
+            f"desktop session: expected a machine that lets bubblewrap make namespaces, found {refused!r}; allow user "
+            "namespaces (sysctl kernel.unprivileged_userns_clone=1, or a container with --privileged)"
         )
     if os.geteuid() == 0 and not sealed:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd of root begins nowhere without it
