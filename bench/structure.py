@@ -187,7 +187,7 @@ def text_figures(root: Path, files: Iterable[str]) -> list[Figure]:
             tuple(f"{n}: {', '.join(w)}" for n, w in doubled.items()),
         ),
         Figure("formatter skips", skips, 50, None, tuple(skipped)),
-        Figure("comment lines of 100 (wanted: 4 to 8)", round(100 * comments / max(lines, 1), 2), 8, 0.2),
+        Figure("comment lines of 100 (wanted: 4 to 8)", round(100 * comments / max(lines, 1), 2), 8, 3.2),
         any_figure(trees),
         Figure("files over 400 lines, tests included", len(long_files), 0, None, tuple(long_files)),
         Figure("lines in the six folders", lines),
@@ -209,7 +209,7 @@ def main() -> int:
     figures = [
         *import_figures(),
         *text_figures(root, files),
-        Figure("lines outside tests (wanted: 125,000)", outside, 186_000),
+        Figure("lines outside tests (wanted: 125,000)", outside, 183_000),
     ]
     print("\n".join(map(str, figures)))
     return 0 if all(figure.fine for figure in figures) else 1
