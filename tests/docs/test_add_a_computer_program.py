@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from dagster_project import cli
 from generators.generation.task_worlds.registry import load_task_world
 from generators.worlds.app_tasks import work_of
 from generators.worlds.desktop import check
@@ -19,6 +20,7 @@ from generators.worlds.desktop.programs import PROGRAMS, called, driver_options,
 from generators.worlds.desktop.session import DesktopMissing, find_base_missing
 
 ROOT = Path(__file__).parents[2]
+GATE = ("desktop", "gate", "--only", "notepad.")
 
 
 @pytest.fixture
@@ -57,8 +59,7 @@ def test_the_page_s_task_passes_the_gate(path: str, tmp_path: Path) -> None:
     program = find_program(path)
     if lacking := find_base_missing() + missing_packages([program]):
         pytest.skip(f"not installed: {', '.join(lacking)}; apt-get install {' '.join(lacking)}")
-    asked = ["--program", path, "--only", "notepad.", "--out", str(tmp_path / "out")]
-    assert check.main(asked) == 0
+    assert cli.main([*GATE, "--program", path, "--out", str(tmp_path / "out")]) == 0
     (row,) = check.rows_of(tmp_path / "out/rows.jsonl").values()
     assert (row.family, row.steps, row.passed) == ("notepad.sign", 3, True)
 
@@ -70,7 +71,7 @@ def test_where_no_session_can_start_the_gate_says_what_installs_it(
         raise DesktopMissing("desktop session: not installed: xvfb; apt-get install xvfb")
 
     monkeypatch.setattr(check, "open_desktop", missing)
-    assert check.main(["--program", path, "--only", "notepad.", "--out", str(tmp_path / "out")]) == 2
+    assert cli.main([*GATE, "--program", path, "--out", str(tmp_path / "out")]) == 2
     assert "apt-get install xvfb" in capsys.readouterr().err
 
 

@@ -1,7 +1,5 @@
 """Runs of others on OSWorld, WindowsAgentArena and macOSWorld, scored from the folders that their harnesses write.
 
-    python -m trainer.suites.recorded_runs results/pyautogui/screenshot/my-model --out report.json
-
 OSWorld and WindowsAgentArena leave DOMAIN/TASK/result.txt (a number in 0..1) beside traj.jsonl, a line a step with its
 `action`; macOSWorld leaves CATEGORY/TASK_TASKLANGUAGE_ENVLANGUAGE/eval_result.txt (0 to 100, or `eval_failed` above
 it). Nothing is played again. Scores are as the harness wrote them; what it could not score is counted, not 0.
@@ -9,11 +7,9 @@ it). Nothing is played again. Scores are as the harness wrote them; what it coul
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -125,31 +121,3 @@ def _over(runs: Sequence[RecordedRun], whole: bool) -> Mapping[str, Any]:
     scores = [run.score or 0.0 for run in runs]
     values = [float(score >= 1) for score in scores] if whole else scores
     return interval(values, [run.task for run in runs]).plain()
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the figures; exit code 2 for a folder without runs."""
-    parser = argparse.ArgumentParser(prog="recorded_runs", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where the harness of one model wrote, with DOMAIN/TASK below it")
-    parser.add_argument("--out", type=Path, help="write the figures and every run here as JSON")
-    given = parser.parse_args(arguments)
-    runs = list(runs_in(given.folder))
-    try:
-        report = report_of(runs)
-    except ValueError as error:
-        print(f"{given.folder}: {error}", file=sys.stderr)
-        return 2
-    figures = {"score": report["score"], "success": report["success"], **report["by_domain"]}
-    for name, found in figures.items():
-        low, high = (f"{100 * (found[end] or 0):.1f}" for end in ("low", "high"))
-        print(f"{name:26.60} {100 * (found['mean'] or 0):5.1f} [{low}, {high}]  n {found['n']}")
-    print(f"{report['runs']} runs, {report['steps']} steps, {report['refused']} refused; not counted:", end=" ")
-    print(", ".join(f"{why} {count}" for why, count in report["not_counted"].items()) or "none")
-    if given.out:
-        text = json.dumps({**report, "records": [asdict(run) for run in runs]}, indent=1, sort_keys=True)
-        given.out.write_text(f"{text}\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

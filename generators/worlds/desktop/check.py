@@ -1,16 +1,12 @@
 """The gate that every task of the desktop must pass, on real programs; begun again, it goes on where it ended.
 
-python -m generators.worlds.desktop.check --out out/desktop [--rounds 2] [--workers 2] [--only gnumeric.]
-
 A task passes if its goal doesn't hold at the start, nor after a no-op, nor after its near miss, and holds after its
 plan. All rounds must say the same. DIR/rows.jsonl has a line a task and round; lines of other code are done again.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -23,11 +19,11 @@ from time import monotonic
 from generators.devices.device import DeviceError
 from generators.tasks.world_interface import WorldError
 from generators.worlds.desktop.desktop_task import DesktopTask
-from generators.worlds.desktop.desktop_tasks import FAMILIES, enter, make_task, programs_of
+from generators.worlds.desktop.desktop_tasks import make_task, programs_of
 from generators.worlds.desktop.desktop_world import DesktopWorld
 from generators.worlds.desktop.plan import failed, prove, refute
-from generators.worlds.desktop.programs import called, find_program, missing_packages
-from generators.worlds.desktop.session import DesktopMissing, open_desktop
+from generators.worlds.desktop.programs import called, missing_packages
+from generators.worlds.desktop.session import open_desktop
 from schemas.actions import Wait
 from schemas.ids import digest
 
@@ -191,35 +187,3 @@ def run(out: Path, families: Sequence[str], seed: int, rounds: int, workers: int
             done.result()
     found = rows_of(path)
     return [found[one] for one in wanted]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 1 where a task failed, or rounds differ; 2 where no session can start."""
-    parser = argparse.ArgumentParser(prog="check", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="where rows.jsonl lies; what is there isn't done again")
-    parser.add_argument("--only", action="append", default=[], help="families that begin so (repeat for several)")
-    parser.add_argument("--program", action="append", default=[], help="a program of your own: path/to/file.py:name")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rounds", type=int, default=1, help="how often each task is done; all must say the same")
-    parser.add_argument("--workers", type=int, default=1, help="desktops side by side")
-    given = parser.parse_args(arguments)
-    try:
-        for name in given.program:
-            enter(find_program(name))
-        # Families that were entered by --program are among them.
-        families = [name for name in FAMILIES if not given.only or name.startswith(tuple(given.only))]
-        rows = run(given.out, families, given.seed, given.rounds, given.workers)
-    except (DesktopMissing, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    print("\n".join(table(rows)))
-    unequal = differing(rows)
-    wrong = [row for row in rows if row.why]
-    print(f"{len(families)} tasks, {len(wrong)} rows failed, {len(unequal)} tasks differ between rounds: {unequal}")
-    for row in wrong:
-        print(f"  {row.why}")
-    return 1 if wrong or unequal else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer.suites.recorded_runs import main, report_of, runs_in
+from dagster_project import cli
+from trainer.suites.recorded_runs import report_of, runs_in
 
 
 def osworld(folder: Path, task: str, result: str | None, *actions: object) -> None:
@@ -48,9 +49,10 @@ def test_one_task_in_several_languages_is_one_cluster(tmp_path: Path) -> None:
 def test_the_command_prints_the_figures_and_says_what_it_expects(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(tmp_path)]) == 2
+    assert cli.main(["eval", "recorded", str(tmp_path)]) == 2
     assert "expected runs with result.txt" in capsys.readouterr().err
     osworld(tmp_path / "runs", "os/a", "1.0", "DONE")
-    assert main([str(tmp_path / "runs"), "--out", str(tmp_path / "report.json")]) == 0
+    asked = [str(tmp_path / "runs"), "--out", str(tmp_path / "report.json")]
+    assert cli.main(["eval", "recorded", *asked]) == 0
     assert "score                      100.0" in capsys.readouterr().out
     assert json.loads((tmp_path / "report.json").read_text())["records"][0]["task"] == "a"

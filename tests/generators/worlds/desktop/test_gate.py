@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dagster_project import cli
 from generators.devices.device import DeviceError
 from generators.worlds.desktop import check
 from generators.worlds.desktop.check import GateRow, code_digest, differing, rows_of, table
@@ -69,12 +70,12 @@ def desktops(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_it_goes_on_where_it_ended_and_survives_a_broken_desktop(desktops: list[str], tmp_path: Path) -> None:
-    asked = ["--out", str(tmp_path), "--only", "editor.read", "--only", "editor.append"]
-    assert check.main(asked) == 1
+    asked = ["desktop", "gate", "--out", str(tmp_path), "--only", "editor.read", "--only", "editor.append"]
+    assert cli.main(asked) == 1
     assert sorted(desktops[1:]) == ["editor.append", "editor.read"]
-    assert check.main([*asked, "--rounds", "1"]) == 1
+    assert cli.main([*asked, "--rounds", "1"]) == 1
     assert desktops[3:] == ["editor.read"]  # what passed is not done again
-    assert check.main(["--out", str(tmp_path), "--only", "editor.append", "--rounds", "2"]) == 0
+    assert cli.main(["desktop", "gate", "--out", str(tmp_path), "--only", "editor.append", "--rounds", "2"]) == 0
     assert desktops[4:] == ["editor.append"]
 
 
