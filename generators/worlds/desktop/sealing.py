@@ -64,7 +64,9 @@ def find_seal() -> str:
 @functools.cache
 def why_not_sealed() -> str:
     """What this machine says to namespaces, where it lets nobody make any (as most containers do); "" where it does."""
-    tried = [PROGRAM, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "true"]
+    # All that a session asks for: some containers allow namespaces, and no /proc of one's own in them.
+    tried = [PROGRAM, "--unshare-all", "--die-with-parent", "--uid", _UID, "--gid", _UID, "--cap-drop", "ALL"]
+    tried += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "/bin/true"]
     done = subprocess.run(tried, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     return "" if done.returncode == 0 else done.stderr.strip()[-200:] or f"exit code {done.returncode}"
 
