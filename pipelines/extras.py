@@ -30,7 +30,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     ),
     "webapps": ("datasette", "django"),
     "dagster": ("dagster", "dagster_dg_cli", "dagster_pipes", "dagster_webserver", "duckdb", "matplotlib"),
-    "trl": ("peft", "trl"),
+    "trl": ("accelerate", "peft", "trl"),
     "s3": ("s3fs",),
     "ray": ("ray",),
     "production": ("dagster_postgres", "psycopg2"),

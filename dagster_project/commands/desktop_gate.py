@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from generators.worlds.desktop.check import differing, table
-from generators.worlds.desktop.check import run as gate
 from generators.worlds.desktop.desktop_tasks import FAMILIES, enter
 from generators.worlds.desktop.programs import find_program
 
@@ -31,13 +29,15 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print a table of the programs and what failed. Exit code 1 where a task failed, or rounds differ. Raises
     `DesktopMissing` where no session can start, `ValueError` for a program that can't be had."""
+    from generators.worlds.desktop import check  # with SSH's client, which `--help` does without
+
     for name in options.program:
         enter(find_program(name))
     # Families that were entered by --program are among them.
     families = [name for name in FAMILIES if not options.only or name.startswith(tuple(options.only))]
-    rows = gate(options.out, families, options.seed, options.rounds, options.workers)
-    print("\n".join(table(rows)))
-    unequal = differing(rows)
+    rows = check.run(options.out, families, options.seed, options.rounds, options.workers)
+    print("\n".join(check.table(rows)))
+    unequal = check.differing(rows)
     wrong = [row for row in rows if row.why]
     print(f"{len(families)} tasks, {len(wrong)} rows failed, {len(unequal)} tasks differ between rounds: {unequal}")
     for row in wrong:

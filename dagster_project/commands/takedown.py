@@ -17,7 +17,7 @@ from pipelines.mapping.adapter import Raw
 from pipelines.store import TOMBSTONE
 from pipelines.takedown.check import verify
 from pipelines.takedown.takedown import finish, take_down
-from pipelines.takedown.withdrawn import read_list
+from pipelines.takedown.withdrawn import TakenDown, read_list
 from quality.commands.takedown import forget
 
 if TYPE_CHECKING:
@@ -46,8 +46,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Take down and verify. Exit code 1 if anything is left."""
-    from pipelines.takedown.withdrawn import TakenDown
-
     store = open_store(options.home)
     if options.verify and options.list is not None:
         raise ValueError("--verify looks for what the store remembers; expected no LIST beside it")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.store.free_space import sized
-from trainer.settings.tree import TrainerSettings
+from trainer.settings.tree import TrainerSettings, ranks_of
 
 STATE, WEIGHTS = 16, 4
 """Bytes a parameter: of what is trained, and of a copy that isn't."""
@@ -64,7 +64,6 @@ def missing(key: str, preset: str, config: Mapping[str, object]) -> str:
     `key` is the asset's, `config` the trainer's configuration. Raises `ValueError` for settings that contradict."""
     from trainer.presets import PUBLISHED
     from trainer.settings.stages import STAGES, settings_of
-    from trainer.settings.tree import ranks_of
     from trainer.stages.settings import stage_settings
 
     name = key.removeprefix("checkpoints/")

@@ -9,7 +9,7 @@ from dagster_project.stages import hygiene, task_pool
 from dagster_project.stages.hygiene import with_gold
 from dagster_project.stages.stage import GraphStage, StageWork
 from dagster_project.stages.worth import with_promoted
-from generators.generation import gold
+from generators.generation.round_names import GOLD as GENERATED_GOLD
 from pipelines.store.manifest import Manifest
 from pipelines.training_data import mixture, shards
 from pipelines.training_data.mixture import DUPLICATES, SCAN, Mixture
@@ -26,7 +26,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
     recorded = tuple(f"gold/{name}" for name in names)
     # Rounds of generation are a source like any other from here on.
     whole = [*names, GENERATED_SOURCE]
-    all_gold = (*recorded, gold.ASSET)
+    all_gold = (*recorded, GENERATED_GOLD)
 
     def over_gold(function: Callable[[StageWork, list[str]], Manifest]) -> Callable[[StageWork], Manifest]:
         return lambda work: function(work, with_gold(work, whole))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import GraphStage, NamedFunction
-from generators.generation import gold, round_checks
+from generators.generation import round_checks
 from generators.generation.round_names import BANK, CATALOGUE, GOLD, TRAJECTORIES, VERIFIED
 from generators.generation.round_tables import CatalogueRows
 from generators.tasks import task_pool
@@ -95,7 +95,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
         code_version=VERSION,
         table="samples",
         columns=Samples,
-        checks=gold.CHECKS,
+        checks=round_checks.GOLD_CHECKS,
         owners=deployment.owners,
         tags={"source": GENERATED_SOURCE},
         description="Verified trajectories of all rounds as a source of the corpus, and the samples derived from them.",

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from generators.generation.feedback import require_verified
 from generators.generation.judged_runs import run_verdict
+from generators.generation.round_checks import ALL_ENDED, NO_FAILED_ACTION, ONE_DESTINATION
 from generators.generation.round_names import BANK
 from generators.generation.round_names import GOLD as ASSET
 from generators.generation.run_replays import REPLAYS_VERSION, with_located_errors
@@ -33,7 +34,7 @@ from pipelines.derivers.trajectories import (
 from pipelines.derivers.trajectory import RL_OBJECTIVES, JudgedTrajectory
 from pipelines.derivers.trajectory_config import TrajectoryConfig
 from pipelines.store import PartSpec, PartWriter, Store
-from pipelines.store.manifest import Check, CheckSpec, Manifest
+from pipelines.store.manifest import Check, Manifest
 from quality.refinement.gold import NOT_EMPTY, Rejects
 from quality.safety.licence_report import RUNS_LICENCE
 from schemas.actions import WIDEST, format, parse, parse_reply
@@ -41,14 +42,6 @@ from schemas.ids import GENERATED_SOURCE, canonical_json, digest, item_episode
 from schemas.tables import Screens, Steps, Tasks, Trajectories
 
 CODE_VERSION = f"1.{DERIVE_VERSION}"
-ALL_ENDED = CheckSpec("every trajectory is gold or rejected", "A trajectory is missing between verified and gold")
-ONE_DESTINATION = CheckSpec(
-    "every sample has one destination", "A sample trains twice, or a rough run trains RL", sometimes=True
-)
-NO_FAILED_ACTION = CheckSpec(
-    "no failure teaches its end", "An action of a run that failed is taught as right", sometimes=True
-)
-CHECKS = (ALL_ENDED, NOT_EMPTY, ONE_DESTINATION, NO_FAILED_ACTION)
 NOTHING = TrajectoryConfig()
 
 

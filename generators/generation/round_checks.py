@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from generators.tasks.task_pool import HAS_TASKS
 from pipelines.store.manifest import CheckSpec
+from quality.refinement.gold import NOT_EMPTY
 
 HAS_FUNCTIONS = CheckSpec("there are functions", "The catalogue knows nothing that a target can do")
 COVERAGE_HELD = CheckSpec("coverage doesn't fall", "This round knows less than the last, though it learns from it")
@@ -13,7 +14,15 @@ ALL_EXECUTED = CheckSpec("every task was executed", "There are tasks without a t
 INFRASTRUCTURE_HELD = CheckSpec("infrastructure held", "Over half of the trajectories lost to devices or servers")
 EACH_ONCE = CheckSpec("every trajectory once", "A trajectory occurs twice")
 FEW_UNTRUE = CheckSpec("the world's truth contradicts few", "Too many of the verified are untrue", blocking=False)
+ALL_ENDED = CheckSpec("every trajectory is gold or rejected", "A trajectory is missing between verified and gold")
+ONE_DESTINATION = CheckSpec(
+    "every sample has one destination", "A sample trains twice, or a rough run trains RL", sometimes=True
+)
+NO_FAILED_ACTION = CheckSpec(
+    "no failure teaches its end", "An action of a run that failed is taught as right", sometimes=True
+)
 CATALOGUE_CHECKS = (HAS_FUNCTIONS, COVERAGE_HELD)
 BANK_CHECKS = (NO_TWO_ALIKE, HAS_TASKS, STRATA_FILLED)
 TRAJECTORY_CHECKS = (ALL_EXECUTED, INFRASTRUCTURE_HELD)
 VERIFIED_CHECKS = (EACH_ONCE, FEW_UNTRUE)
+GOLD_CHECKS = (ALL_ENDED, NOT_EMPTY, ONE_DESTINATION, NO_FAILED_ACTION)

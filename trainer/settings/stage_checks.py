@@ -28,4 +28,7 @@ EVALUATION = (ALL_SAMPLES_PUT, CONTROLS_BESIDE_GROUNDING)
 ALL_COMPARED = CheckSpec(
     "every experiment was compared", "An experiment isn't evaluated yet, so the page does without it", blocking=False
 )
-COMPARISON = (ALL_COMPARED,)
+SAME_SAMPLES = CheckSpec(
+    "both sides have the same samples", "A figure is of other samples on one side than on the other"
+)
+COMPARISON = (SAME_SAMPLES, ALL_COMPARED)

@@ -17,7 +17,7 @@ from trainer.data.rows import light_rows, with_pictures
 from trainer.evaluation.evaluate import compare
 from trainer.modeling.batches import row_images
 from trainer.runtime.tracking import FOLDER
-from trainer.settings.stage_checks import ALL_COMPARED
+from trainer.settings.stage_checks import ALL_COMPARED, SAME_SAMPLES
 from trainer.settings.stages import HELDOUT
 from trainer.stages import comparison_page
 from trainer.stages.experiments import GROUP, MAINLINE, evaluation_of, names, read
@@ -204,5 +204,15 @@ def build_comparison(store: Store) -> Manifest:
 
         counts = build.run_part(spec, write).counts
         said = "; ".join(waiting) or len(found)
-        check = ALL_COMPARED.check(not waiting, said, f"{len(found) + len(waiting)} experiments", len(found))
-        return build.commit(counts=counts, checks=[check])
+        # A paired difference means something over the same samples alone.
+        unequal = [
+            f"{one.sides[1]}: {figure.domain} {figure.measure}"
+            for one in found
+            for figure in one.figures
+            if not figure.first["n"] == figure.second["n"] == figure.difference["n"] > 0
+        ]
+        checks = [
+            SAME_SAMPLES.check(not unequal, "; ".join(unequal) or "all", "all figures", len(unequal), 0),
+            ALL_COMPARED.check(not waiting, said, f"{len(found) + len(waiting)} experiments", len(found)),
+        ]
+        return build.commit(counts=counts, checks=checks)

@@ -128,10 +128,10 @@ def test_support_is_what_was_seen_on_the_target() -> None:
     idea = Idea("t/a/0", "a/add", "Add the Oak Lamp", 3, thing="Oak Lamp")
     assert catalogue.support(idea) == "target unseen"
     catalogue.names["t/a/0"] = {Name("Soup Pot", "link"): 1}  # type: ignore[assignment]
-    catalogue._told.clear()
+    catalogue._names_text.clear()
     assert catalogue.support(idea) == "unseen"
     catalogue.names["t/a/0"] = {Name("Oak Lamp", "link"): 1}  # type: ignore[assignment]
-    catalogue._told.clear()
+    catalogue._names_text.clear()
     assert catalogue.support(idea) == "seen"
     assert catalogue.support(replace(idea, text="Ask for help", thing="")) == "nothing named"
 
