@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from schemas.settings import near
 
@@ -48,6 +48,14 @@ def find_part(kind: str, name: str, members: Mapping[str, T]) -> T:
         raise ValueError(f"{kind} {name!r}: expected {attribute!r} in {module.__file__}, found no such name")
     part: T = getattr(module, attribute)
     return part
+
+
+def find_named_path(kind: str, name: str, paths: Mapping[str, str]) -> Any:
+    """`find_part` where a member is the path to a part, so that no part is loaded before a setting names it: what the
+    member's path, or the path of one's own, leads to. Raises `ValueError` as `find_part` does."""
+    where = name if is_outside(name) else find_part(kind, name, paths)
+    nothing: dict[str, Any] = {}
+    return find_part(kind, where, nothing)
 
 
 def _load(kind: str, where: str) -> ModuleType:

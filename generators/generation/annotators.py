@@ -16,6 +16,7 @@ from generators.worlds.evaluators import holds as rule_holds
 from quality.evidence.episode import Habits
 from quality.evidence.goal import left_unconfirmed
 from quality.evidence.words import entities, held_by_any
+from quality.items.item import Episode
 from quality.items.screens import ScreenSource
 from quality.judges.judge import KEEP_FROM, REWRITE_FROM, Judge
 from quality.model_client.errors import ModelError
@@ -98,6 +99,17 @@ class JudgeAnnotator:
         return OutcomeVote(self.name, outcome, f"score {verdict.score}: {verdict.reason}"[:300], verdict.confidence)
 
 
+def watched(name: str, done: ExecutedTrajectory, screens: ScreenSource) -> Episode | OutcomeVote:
+    """A trajectory as the episode in which evidence is looked for; the vote that ends the search where there is none:
+    the device tells no elements, or nothing was done."""
+    if not any(turn.elements for turn in done.turns):
+        return OutcomeVote(name, None, "the device tells no elements")
+    episode = episode_of(done, screens)
+    if episode is None or not episode.actions:
+        return OutcomeVote(name, "failed", "nothing was done", 1.0)
+    return episode
+
+
 class TreeEvidence:
     """Whether what the goal names (quoted texts, addresses, numbers, names) shows on what was clicked or typed, in the
     answer, or on the last screens. What shows on every screen, such as a site's own name, proves nothing and is left
@@ -115,11 +127,9 @@ class TreeEvidence:
         self._screens = screens
 
     def vote(self, done: ExecutedTrajectory) -> OutcomeVote:
-        if not any(turn.elements for turn in done.turns):
-            return OutcomeVote(self.name, None, "the device tells no elements")
-        episode = episode_of(done, self._screens)
-        if episode is None or not episode.actions:
-            return OutcomeVote(self.name, "failed", "nothing was done", 1.0)
+        episode = watched(self.name, done, self._screens)
+        if isinstance(episode, OutcomeVote):
+            return episode
         goal = done.contract.instruction
         # a site's own name is met by doing nothing at all
         named = [entity for entity in entities(goal) if entity.kind in self._WEIGHTS and not _always(done, entity.text)]

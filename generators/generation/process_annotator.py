@@ -8,26 +8,21 @@ verifier takes this vote for a gate: what lacks evidence isn't verified, whateve
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
-from generators.generation.annotators import OutcomeVote
-from generators.generation.tables import episode_of
-from generators.policies.oracles.fsm_oracle import FsmOracle
+from generators.generation.annotators import OutcomeVote, watched
+from generators.policies.oracles.site_walk import site_walk
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
+from generators.tasks.world_interface import Observation
 from generators.worlds.fsm.evaluate import RULE
-from generators.worlds.fsm.interpreted import InterpretedWorld
-from generators.worlds.fsm.sites import make_site
-from generators.worlds.hit_test import under
 from quality.evidence.process import RequiredOperation, goal_operations, process_of
 from quality.evidence.words import holds, plain
 from quality.items.screens import ScreenSource
 from schemas.action_types import Type
 
-MOST_ACTS = 60
 LEAST_NAME = 3
 """Characters of a label that may say what a screen is about."""
 
@@ -42,11 +37,9 @@ class ProcessAnnotator:
 
     def vote(self, done: ExecutedTrajectory) -> OutcomeVote:
         """The vote on a trajectory. Raises `ValueError` for a task whose own list can't be read."""
-        if not any(turn.elements for turn in done.turns):
-            return OutcomeVote(self.name, None, "the device tells no elements")
-        episode = episode_of(done, self._screens)
-        if episode is None or not episode.actions:
-            return OutcomeVote(self.name, "failed", "nothing was done", 1.0)
+        episode = watched(self.name, done, self._screens)
+        if isinstance(episode, OutcomeVote):
+            return episode
         listed = operations_of(done.contract)
         required = listed or goal_operations(episode)
         if not required:
@@ -89,7 +82,7 @@ class _Key:
 @lru_cache(maxsize=1024)
 def _of_site(key: _Key) -> tuple[RequiredOperation, ...]:
     """The operations of the way that a site's oracle takes, carried out in the interpreter without a browser."""
-    goal, acts = key.contract.instruction, _oracle_acts(key.contract)
+    goal, acts = key.contract.instruction, list(_oracle_acts(key.contract))
     screens = [labels for _, _, labels, _, _ in acts]
     always = set.intersection(*screens) if len(screens) > 1 else set()
     found: Counter[RequiredOperation] = Counter()
@@ -106,29 +99,15 @@ def _of_site(key: _Key) -> tuple[RequiredOperation, ...]:
     return tuple(replace(one, times=times) for one, times in found.items())
 
 
-def _oracle_acts(contract: TaskSpec) -> Sequence[tuple[str, str, set[str], bool, bool]]:
+def _oracle_acts(contract: TaskSpec) -> Iterator[tuple[str, str, set[str], bool, bool]]:
     """(label touched, text typed, labels shown, whether the site's variables change, whether the label goes away) of
     the oracle's acts, in order."""
-    world, oracle = InterpretedWorld(make_site), FsmOracle()
-    world.reset(contract.initial_state)
-    oracle.begin(contract)
-    acts: list[tuple[str, str, set[str], bool, bool]] = []
-    last = None
-    for _ in range(MOST_ACTS):
-        seen, before = world.observe(), _variables(world.state())
-        last = oracle.next(seen.elements, world.state(), last).action
-        if last is None:
-            break
-        point = getattr(last, "box", None)
-        element = under(seen.elements, point) if point is not None else None
-        world.act(last)
-        label = (element.name or element.text) if element is not None else ""
-        shown = {text for one in seen.elements for text in (one.name, one.text) if text}
-        after = {text for one in world.observe().elements for text in (one.name, one.text) if text}
-        changes, typed = before != _variables(world.state()), last.content if isinstance(last, Type) else ""
-        acts.append((label, typed, shown, changes, changes and bool(label) and label not in after))
-    return acts
+    for step in site_walk(contract):
+        label = (step.element.name or step.element.text) if step.element is not None else ""
+        shown, after = _labels(step.before), _labels(step.after)
+        typed = step.action.content if isinstance(step.action, Type) else ""
+        yield label, typed, shown, step.changes, step.changes and bool(label) and label not in after
 
 
-def _variables(state: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(state["variables"])
+def _labels(screen: Observation) -> set[str]:
+    return {text for element in screen.elements for text in (element.name, element.text) if text}

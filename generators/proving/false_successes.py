@@ -21,21 +21,19 @@ from typing import Any
 
 from PIL import Image
 
-from generators.policies.oracles.fsm_oracle import FsmOracle
 from generators.policies.oracles.oracle import click_on, named
+from generators.policies.oracles.site_walk import site_walk
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from generators.tasks.world_interface import Observation, ScreenElement, WorldError
 from generators.worlds.fsm.evaluate import holds as rule_holds
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import make_site
-from generators.worlds.hit_test import under
 from quality.evidence.words import holds
 from schemas.action_types import Finished, PressBack
 from schemas.actions import Action
 
 FALSE_KINDS = ("never_sent", "only_shown", "skipped", "other_record", "undone")
-MOST_ACTS = 60
 MOST_TRIED = 12
 """Clicks that are tried in search of one that takes the goal back."""
 
@@ -111,21 +109,10 @@ def _turn(seen: Observation, action: Action, size_px: tuple[int, int]) -> Execut
 
 def sound_acts(contract: TaskSpec) -> list[SiteAct]:
     """The acts of the oracle's way, by the elements that they are on."""
-    world, oracle = InterpretedWorld(make_site), FsmOracle()
-    world.reset(contract.initial_state)
-    oracle.begin(contract)
-    acts: list[SiteAct] = []
-    action: Action | None = None
-    for _ in range(MOST_ACTS):
-        seen, before = world.observe(), dict(world.state()["variables"])
-        action = oracle.next(seen.elements, world.state(), action).action
-        if action is None:
-            break
-        point = getattr(action, "box", None)
-        element = under(seen.elements, point) if point is not None else None
-        world.act(action)
-        role, name = (element.role, element.name or element.text) if element is not None else ("", "")
-        acts.append(SiteAct(action, role, name, before != dict(world.state()["variables"])))
+    acts = []
+    for step in site_walk(contract):
+        role, name = (step.element.role, step.element.name or step.element.text) if step.element else ("", "")
+        acts.append(SiteAct(step.action, role, name, step.changes))
     return acts
 
 

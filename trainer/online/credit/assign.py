@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from pipelines.extensions import find_part, is_outside
+from pipelines.extensions import find_named_path
 from trainer.online.credit import MEMBERS, Estimates, Estimator
 from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import Advantages
@@ -16,9 +16,8 @@ from trainer.settings.online import CreditConfig
 @lru_cache
 def estimator(name: str) -> Estimator:
     """The estimator of a name, or of the path of one of your own. Raises `ValueError` where there is none."""
-    where = name if is_outside(name) else find_part("credit", name, MEMBERS)
-    nothing: dict[str, Estimator] = {}
-    return find_part("credit", where, nothing)
+    found: Estimator = find_named_path("credit", name, MEMBERS)
+    return found
 
 
 def reply_advantages(

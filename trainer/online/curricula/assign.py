@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from generators.tasks.task_spec import TaskSpec
-from pipelines.extensions import find_part, is_outside
+from pipelines.extensions import find_named_path
 from schemas.ids import digest
 from trainer.online.curricula import MEMBERS, Curriculum, TaskRecord
 from trainer.online.strata import StratifiedBatches
@@ -21,9 +21,8 @@ MEMORY = 0.7
 @lru_cache
 def curriculum(name: str) -> Curriculum:
     """The curriculum of a name, or of the path of one of your own. Raises `ValueError` where there is none."""
-    where = name if is_outside(name) else find_part("curriculum", name, MEMBERS)
-    nothing: dict[str, Curriculum] = {}
-    return find_part("curriculum", where, nothing)
+    found: Curriculum = find_named_path("curriculum", name, MEMBERS)
+    return found
 
 
 def task_weights(records: Sequence[TaskRecord], updates: int, config: CurriculumConfig) -> list[float]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from pipelines.extensions import find_part, is_outside
+from pipelines.extensions import find_named_path
 from trainer.rl.trust_region import MEMBERS, Controller, UpdateMeasures
 from trainer.settings.grpo import GrpoConfig, KlWeightConfig, LearnerConfig
 
@@ -14,9 +14,8 @@ from trainer.settings.grpo import GrpoConfig, KlWeightConfig, LearnerConfig
 @lru_cache
 def controller(name: str) -> Controller:
     """The controller of a name, or of the path of one of your own. Raises `ValueError` where there is none."""
-    where = name if is_outside(name) else find_part("kl_weight", name, MEMBERS)
-    nothing: dict[str, Controller] = {}
-    return find_part("kl_weight", where, nothing)
+    found: Controller = find_named_path("kl_weight", name, MEMBERS)
+    return found
 
 
 def checked(grpo: GrpoConfig) -> None:
