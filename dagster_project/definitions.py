@@ -34,12 +34,13 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
     jobs = asset_jobs.jobs(stages)
     promotions, promoting = feedback.trainers()
     environment = Environment.read()
-    run_experiment = experiment_jobs.run_job()
+    beside = experiments.stages(settings)
+    run_experiment = experiment_jobs.run_job(beside)
     return dg.Definitions(
         assets=[
             *upstream.assets(stages, settings),
             *factory.build(stages, settings.freshness, here, settings),
-            *factory.build(experiments.stages(), here=here, settings=settings),
+            *factory.build(beside, here=here, settings=settings),
             *factory.external({**sources.outside(settings), **hygiene.absent(settings)}, settings),
             *feedback.assets(),
         ],
@@ -63,7 +64,7 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
             corpus_after_refresh.corpus_sensor(jobs["refresh_sources"], jobs["build_corpus"]),
             training_tail.tail_sensor(stages),
             training_tail.suites_sensor(stages),
-            experiment_jobs.start_experiments(run_experiment),
+            experiment_jobs.start_experiments(run_experiment, beside),
             alerts.alert_failures,
             alerts.alert_warnings,
             feedback.new_human_verdicts,

@@ -11,7 +11,7 @@ from typing import Any
 
 from generators.tasks.strata import STRATA
 from pipelines.store import Store
-from pipelines.store.manifest import Manifest
+from pipelines.store.manifest import Manifest, mainline_key
 from quality.model_client.prices import Prices
 from quality.model_client.spending import AnswerBook, today
 
@@ -28,6 +28,7 @@ def plotted(manifest: Manifest) -> dict[str, Number]:
 def figures_of(asset: str) -> Callable[[Counts], dict[str, Number]] | None:
     """What makes an asset's numbers of its counts; None for one that nobody follows."""
     # In the order of the table: `gold/generated` before `gold`.
+    asset = mainline_key(asset)
     return next((figures for name, figures in FOLLOWED.items() if asset == name or asset.startswith(f"{name}/")), None)
 
 

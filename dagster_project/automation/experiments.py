@@ -4,6 +4,7 @@ partition and starts its stages.
 Without `from __future__ import annotations`: Dagster reads the parameters' types as they are.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
@@ -14,24 +15,30 @@ from dagster_project.assets.factory import EXPERIMENTS
 from dagster_project.assets.keys import asset_key
 from dagster_project.assets.resources import StoreResource
 from dagster_project.settings.deployment import Deployment
-from dagster_project.stages.experiments import MADE
 from dagster_project.stages.stage import GraphStage
 from trainer.settings.stages import settings_of
 from trainer.stages.assets import CHECKPOINTS
-from trainer.stages.experiments import GROUP, Experiment, define, names, read
+from trainer.stages.experiments import GROUP, JUDGED, MIXED, Experiment, JudgeChoice, define, names, read
 
 OP = "define_experiment"
-SETTINGS = tuple(dict.fromkeys(f"trainer.{word}" for stage in CHECKPOINTS for word in settings_of(stage)))
+SETTINGS = (
+    *dict.fromkeys(f"trainer.{word}" for stage in CHECKPOINTS for word in settings_of(stage)),
+    "mixture",
+)
 
 
 def new_experiment(deployment: Deployment) -> dg.JobDefinition:
     """The job, whose form shows what the deployment gives."""
     shown = launch_config.defaults(deployment)
+    # Which judge the mainline asks is the environment's to say, so an experiment's has a form of its own.
+    judges = launch_config.Shown({"judge": JudgeChoice()})
+    makes = f"What it makes: {', '.join((*CHECKPOINTS, MIXED))}, or {JUDGED}<source> by its judge."
     fields: dict[str, Any] = {
         "name": (str, Field(description="What it is called: a-z, 0-9 and _.")),
-        "stages": (list[str], Field(default=["mid_trained"], description=f"What it makes: {', '.join(CHECKPOINTS)}.")),
+        "stages": (list[str], Field(default=["mid_trained"], description=makes)),
         "why": (str, Field(default="", description="What it is to find out.")),
         **{path.rpartition(".")[2]: shown.field(path) for path in SETTINGS},
+        "judge": judges.field("judge"),
     }
     form = create_model("NewExperiment", __base__=dg.Config, **fields)
     # No stage of the graph: it has the settings that an experiment may set, for the form's sake.
@@ -45,7 +52,11 @@ def new_experiment(deployment: Deployment) -> dg.JobDefinition:
     def keep(context: dg.OpExecutionContext, store: StoreResource) -> None:
         said = context.op_config
         try:
-            settings = launch_config.given_to(asked, context.run.run_config, shown).get("trainer", {})
+            given = launch_config.given_to(asked, context.run.run_config, shown)
+            # The trainer's lie at the top, as they did before there were others.
+            settings = given.pop("trainer", {}) | given
+            if judge := {key: value for key, value in said["judge"].items() if value not in ("", None)}:
+                settings["judge"] = judge
             definition = define(store.open(), Experiment(said["name"], tuple(said["stages"]), settings, said["why"]))
         except ValueError as error:
             raise dg.Failure(str(error), allow_retries=False) from None
@@ -63,17 +74,18 @@ def new_experiment(deployment: Deployment) -> dg.JobDefinition:
     return job
 
 
-def run_job() -> Any:
+def run_job(stages: Mapping[str, GraphStage]) -> Any:
     """The job that makes an experiment's stages."""
+    made = (key for key, stage in stages.items() if stage.by_experiment)
     return dg.define_asset_job(
         "run_experiment",
-        dg.AssetSelection.assets(*map(asset_key, MADE)),
+        dg.AssetSelection.assets(*map(asset_key, made)),
         partitions_def=EXPERIMENTS,
         description="The stages of one experiment, its partition.",
     )
 
 
-def start_experiments(job: Any) -> dg.SensorDefinition:
+def start_experiments(job: Any, stages: Mapping[str, GraphStage]) -> dg.SensorDefinition:
     """Starts each definition once: also those that `vesper experiments new` keeps."""
 
     @dg.sensor(
@@ -87,9 +99,13 @@ def start_experiments(job: Any) -> dg.SensorDefinition:
         opened = store.open()
         requests = []
         for name in names(opened):
-            wanted = set(read(opened, name).wanted)
             # What the experiment wants made, not all that an experiment could make.
-            chosen = [asset_key(key) for key, stage in MADE.items() if stage in wanted]
+            wanted = [f"{GROUP}/{key}" for key in read(opened, name).wanted]
+            if unknown := [key for key in wanted if key not in stages]:
+                # One that names a source that is off must not keep the others from starting.
+                context.log.warning(f"experiment {name}: expected sources that are on, found {', '.join(unknown)}")
+                continue
+            chosen = [asset_key(key) for key in wanted]
             version = opened.require(f"{GROUP}/{name}/definition").version
             # a run key is started once, so a definition that changes runs again, and one that failed waits for a person
             key = f"experiment-{name}-{version}"

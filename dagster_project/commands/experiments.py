@@ -1,26 +1,30 @@
-"""`vesper experiments new | list | compare`: trainings with other settings beside the mainline."""
+"""`vesper experiments new | list | compare`: trainings, mixtures and judges beside the mainline."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from dagster_project.commands.store_option import add_store, open_store
 from dagster_project.settings import deployment
-from dagster_project.stages.client_options import client_options
-from dagster_project.stages.training import trainer_config
+from dagster_project.settings.environment import Environment
+from dagster_project.stages import sources
+from dagster_project.stages.experiments import stages
+from dagster_project.stages.stage import JudgeSettings, StageWork
 from pipelines.store import Store
 from schemas.settings import merged
 from trainer.stages.assets import CHECKPOINTS
-from trainer.stages.experiments import MAINLINE, Experiment, define, evaluation_of, names, read
-from trainer.stages.run import run_stage
+from trainer.stages.experiments import GROUP, JUDGED, MAINLINE, MIXED, Experiment, compared_of, define, names, read
 
 ACTIONS = ("new", "list", "compare")
 EXAMPLES = """examples:
   vesper experiments new lr_high --set midtrain.learning_rate=0.01 --stage mid_trained --run
+  vesper experiments new more_vqa --set 'mixture.shares={"vqa":0.5,"grounding":0.5}' --stage mixture --run
+  vesper experiments new nano_judge --set judge.name=nano --stage verdicts/aitz --run
   vesper experiments list
   vesper experiments compare mainline lr_high --out lr_high.html
   vesper promote experiments/lr_high/checkpoints/mid_trained --alias candidate"""
@@ -43,14 +47,16 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="SETTING=VALUE",
-        help="a setting of the trainer over the deployment's, such as midtrain.max_steps=400; repeatable",
+        help="a setting of the trainer over the deployment's, such as midtrain.max_steps=400, or of mixture or judge "
+        "(judge.name=nano); repeatable",
     )
     add(
         "--stage",
         action="append",
         default=[],
-        choices=CHECKPOINTS,
-        help="new: a checkpoint that it makes, repeatable (mid_trained); compare: the one to compare (the last)",
+        metavar="STAGE",
+        help=f"new: what it makes, repeatable (mid_trained): {', '.join((*CHECKPOINTS, MIXED))}, or {JUDGED}SOURCE; "
+        "compare: the one to compare (the last)",
     )
     add("--why", default="", help="new: what it is to find out")
     add("--run", dest="now", action="store_true", help="new: make it here, now; else the graph's sensor starts it")
@@ -89,11 +95,17 @@ def _new(store: Store, options: argparse.Namespace) -> int:
     for said in options.settings:
         settings = merged(settings, setting_of(said))
     experiment = Experiment(options.names[0], tuple(options.stage or ["mid_trained"]), settings, options.why)
+    given, said = deployment.load(), Environment.read()
+    makes = stages(given)
+    if unknown := [key for key in experiment.wanted if f"{GROUP}/{key}" not in makes]:
+        on = ", ".join(sources.enabled(given))
+        raise ValueError(f"--stage: expected sources that are on ({on}), found {', '.join(unknown)}")
     define(store, experiment)
     print(f"experiment {experiment.name}: {', '.join(experiment.stages)} with {json.dumps(settings)}")
-    for stage in experiment.wanted if options.now else ():
-        judge = client_options(deployment.load().judge)
-        manifest = run_stage(stage, store.home, trainer_config(), judge=judge, experiment=experiment)
+    judge = JudgeSettings(said.judge, said.judge_base_url or None, said.judge_model or None)
+    work = StageWork(store, given, judge, progress=sys.stderr.isatty(), partition=experiment.name)
+    for key in experiment.wanted if options.now else ():
+        manifest = makes[f"{GROUP}/{key}"].run(work)
         print(f"{manifest.asset} {manifest.version}{'' if manifest.checks_passed else ': checks failed'}")
     return 0
 
@@ -104,7 +116,7 @@ def _list(store: Store, options: argparse.Namespace) -> int:
         print(json.dumps([asdict(one) for one in found], indent=1))
         return 0
     for one in found:
-        done = [stage for stage in one.stages if evaluation_of(store, one.name, stage) is not None]
+        done = [stage for stage in one.stages if compared_of(store, one.name, stage) is not None]
         state = "evaluated" if len(done) == len(one.stages) else f"{len(done)} of {len(one.stages)} evaluated"
         print(f"{one.name:24} {', '.join(one.stages)}  {state}  {json.dumps(one.settings)}  {one.why}".rstrip())
     return 0

@@ -170,7 +170,7 @@ def run(key: str, report: Any) -> Any:
     # Before the stage begins, as its start is an event as well.
     openlineage_client.follow()
     # Experiments beside the mainline: this process is told a key of either.
-    stages = {**graph.stages(settings), **experiments.stages()}
+    stages = {**graph.stages(settings), **experiments.stages(settings)}
     # The last part of a key may be a round or an experiment.
     stage, _, partition = key.rpartition("/")
     if key in stages and not stages[key].partitioned:

@@ -19,7 +19,7 @@ from dagster_project.lineage.manifests import Manifests, name_of
 from dagster_project.lineage.rows import TableVersions, isin
 from dagster_project.lineage.touched import HELDOUT, MIXTURE, SHARDS
 from pipelines.store.files import FileEntry
-from pipelines.store.manifest import Manifest
+from pipelines.store.manifest import Manifest, mainline_key
 from schemas.ids import digest
 
 LEFT, ENTERED, CHANGED = "left", "entered", "changed"
@@ -162,13 +162,13 @@ def corpus(manifests: Manifests, word: str) -> list[Manifest]:
     """What `word` trains on: the asset itself, or a checkpoint's mixtures (else its shards)."""
     # A checkpoint is no corpus; what it was trained on is.
     start = manifests.start(word)
-    if start.manifest is not None and not start.manifest.asset.startswith("checkpoints/"):
+    if start.manifest is not None and not mainline_key(start.manifest.asset).startswith("checkpoints/"):
         _reader(start.manifest.asset)
         return [start.manifest]
     above = manifests.upstream(start.inputs.items(), past_agents=False)
     # The mixture says more than the shards, so it is asked first.
     for asset in (MIXTURE, SHARDS):
-        found = [manifest for node, manifest in sorted(above.items()) if node[0] == asset and manifest is not None]
+        found = [read for node, read in sorted(above.items()) if mainline_key(node[0]) == asset and read is not None]
         if found:
             return found
     raise ValueError(f"{word[:120]!r}: nothing that it was trained on is in this store")
@@ -177,7 +177,7 @@ def corpus(manifests: Manifests, word: str) -> list[Manifest]:
 def _changed(asset: str, before: _DiffMember, after: _DiffMember) -> list[ItemChange]:
     """How an item that both versions hold differs; nothing if it doesn't."""
     if before.content != after.content:
-        repeats = f"{before.content} → {after.content}" if asset == MIXTURE else ""
+        repeats = f"{before.content} → {after.content}" if mainline_key(asset) == MIXTURE else ""
         word = "other repeats" if repeats else "other content"
         return [ItemChange(after.name, after.source, CHANGED, word, repeats)]
     if before.name != after.name:
@@ -192,7 +192,7 @@ def _reader(asset: str) -> _Read:
     group = asset.partition("/")[0]
     if asset in (SHARDS, HELDOUT):
         return _packed
-    if asset == MIXTURE:
+    if mainline_key(asset) == MIXTURE:
         return _mixed
     if group in ("gold", "unified"):
         return _items
@@ -205,7 +205,7 @@ def _reader(asset: str) -> _Read:
 
 def _units(manifest: Manifest) -> list[FileEntry | dict[str, Any]]:
     """What two versions can share whole: files; of a mixture its shards with the rows taken of them."""
-    if manifest.asset == MIXTURE:
+    if mainline_key(manifest.asset) == MIXTURE:
         return list(manifest.read("mixture", columns=["shard", "sha256", "rows", "repeats"]).to_pylist())
     if manifest.asset.startswith("raw/"):
         # A listing of native files is one file, and read whole.

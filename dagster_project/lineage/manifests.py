@@ -14,7 +14,7 @@ from pathlib import Path
 from pipelines.store import TOMBSTONE, Store
 from pipelines.store.aliases import AGENT, ALIASES, aliased
 from pipelines.store.current_version import read_pointer
-from pipelines.store.manifest import Manifest
+from pipelines.store.manifest import Manifest, mainline_key
 from trainer.modeling.tensors import REMAINDER
 
 Node = tuple[str, str]
@@ -138,7 +138,7 @@ class Manifests:
             # An older agent played the round: what it had learned from is history, no part of this corpus.
             played = not past_agents and node[0].startswith(GENERATION)
             for parent in manifest.inputs.items() if manifest is not None else ():
-                if not (played and parent[0].startswith(AGENTS)):
+                if not (played and mainline_key(parent[0]).startswith(AGENTS)):
                     waiting.append(parent)
         return found
 
@@ -208,7 +208,11 @@ class Manifests:
         # Digests of weights are 64 hex digits; names of versions are shorter.
         if not any(len(digest) == 64 for digest in unknown):
             return parents
-        known = {weights_digest(m): (m.asset, m.version) for m in self.all if m.asset.startswith("checkpoints/")}
+        known = {
+            weights_digest(m): (m.asset, m.version)
+            for m in self.all
+            if mainline_key(m.asset).startswith("checkpoints/")
+        }
         found: dict[str, str] = {}
         for asset, version in parents.items():
             node = known.get(version, (asset, version)) if version in unknown else (asset, version)
@@ -227,7 +231,7 @@ def weights_digest(manifest: Manifest) -> str:
 
 def _lineage_file(manifest: Manifest) -> dict[str, object] | None:
     """What a checkpoint's own `lineage.json` says."""
-    if not manifest.asset.startswith("checkpoints/"):
+    if not mainline_key(manifest.asset).startswith("checkpoints/"):
         return None
     for entry in manifest.files:
         if entry.path.endswith("/lineage.json"):

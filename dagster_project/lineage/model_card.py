@@ -18,7 +18,7 @@ from dagster_project.lineage.origins import Origins, origins
 from pipelines.exports.choose import counted
 from pipelines.markdown_text import markdown_text
 from pipelines.store import Store, put_text
-from pipelines.store.manifest import Manifest
+from pipelines.store.manifest import Manifest, mainline_key
 from pipelines.training_data.dataset_card import Card, Group, card_texts
 from pipelines.training_data.shards import ASSET as SHARDS
 from trainer.stages.comparison_page import interval_text
@@ -42,9 +42,9 @@ USE = (
 
 def is_checkpoint(asset: str) -> bool:
     """Whether an asset has such a card: a model of the trainer, of the mainline or an experiment."""
-    group, _, rest = asset.removeprefix("experiments/").partition("/")
+    group, _, rest = mainline_key(asset).partition("/")
     # The nano judge is no agent, and its card would claim to be one.
-    return (group == "checkpoints" and rest != "nano_judge") or rest.startswith("checkpoints/")
+    return group == "checkpoints" and rest != "nano_judge"
 
 
 def write_cards(store: Store, manifest: Manifest) -> str:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from dagster_project.lineage.manifests import Manifests, Node, Start, name_of
 from pipelines import sources, suites
 from pipelines.store.code_revision import code_revision
-from pipelines.store.manifest import Manifest
+from pipelines.store.manifest import Manifest, mainline_key
 from schemas.ids import GENERATED_SOURCE
 
 CONTRACT = (
@@ -249,7 +249,7 @@ def _trained(manifests: Iterable[Manifest]) -> Counter[str] | None:
     no mixture."""
     found: Counter[str] | None = None
     for manifest in manifests:
-        if manifest.asset == "mid_training/mixture":
+        if mainline_key(manifest.asset) == "mid_training/mixture":
             found = found or Counter()
             shares = manifest.read("shares", columns=["group", "name", "chosen_rows"])
             chosen = shares.filter(pc.equal(shares["group"], "source"))

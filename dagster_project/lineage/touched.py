@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from dagster_project.lineage.manifests import Manifests, Node, name_of
 from dagster_project.lineage.rows import TableVersions, isin
 from dagster_project.lineage.subjects import LineageSubject
-from pipelines.store.manifest import Manifest
+from pipelines.store.manifest import Manifest, mainline_key
 
 SHARDS, HELDOUT, MIXTURE, POOL = (
     "mid_training/shards",
@@ -115,8 +115,7 @@ def forward(manifests: Manifests, subject: LineageSubject) -> Forward:
     below = manifests.downstream(subject.holders)
     carriers = _carriers(manifests, subject, below | subject.holders)
     reached: dict[Node, Touch] = {}
-    # Held-out shards are an evaluation by name, and a carrier here.
-    waiting = sorted(node for node in below if node[0].startswith(("checkpoints/", *EVALUATED)) and node[0] != HELDOUT)
+    waiting = sorted(node for node in below if _is_agent(node[0]) or _is_measured(node[0]))
     changed = True
     while changed:  # a checkpoint may come before its parent by name
         changed = False
@@ -133,11 +132,20 @@ def forward(manifests: Manifests, subject: LineageSubject) -> Forward:
         descendants=[name_of(node) for node in sorted(below)],
         samples=None if subject.samples is None else len(subject.samples),
         tasks=sorted(subject.tasks),
-        checkpoints=[touch for touch in ordered if touch.asset.startswith("checkpoints/") and touch.learned],
-        evaluations=[touch for touch in ordered if touch.asset.startswith(EVALUATED)],
-        validated=[t for t in ordered if t.asset.startswith("checkpoints/") and not t.learned],
-        without_rows=[name_of(n) for n in waiting if n not in reached and n[0].startswith("checkpoints/")],
+        checkpoints=[touch for touch in ordered if _is_agent(touch.asset) and touch.learned],
+        evaluations=[touch for touch in ordered if _is_measured(touch.asset)],
+        validated=[t for t in ordered if _is_agent(t.asset) and not t.learned],
+        without_rows=[name_of(n) for n in waiting if n not in reached and _is_agent(n[0])],
     )
+
+
+def _is_agent(asset: str) -> bool:
+    return mainline_key(asset).startswith("checkpoints/")
+
+
+def _is_measured(asset: str) -> bool:
+    # Held-out shards are an evaluation by name, and a carrier here.
+    return mainline_key(asset).startswith(EVALUATED) and asset != HELDOUT
 
 
 def _carriers(manifests: Manifests, subject: LineageSubject, nodes: set[Node] | frozenset[Node]) -> dict[Node, int]:
@@ -146,14 +154,14 @@ def _carriers(manifests: Manifests, subject: LineageSubject, nodes: set[Node] | 
     here = places(manifests, subject.samples) if subject.samples else []
     for node in sorted(nodes):
         manifest = manifests.find(node)
-        if manifest is None or node[0] not in CARRIERS:
+        if manifest is None or mainline_key(node[0]) not in CARRIERS:
             continue
         if node[0] == POOL:
             number = _tasks(manifest, subject)
         elif subject.samples is None:
             # Known by whole sources, or not by rows at all: then one is as good as any number.
             number = _of_sources(manifest, subject.sources) if subject.sources is not None else 1
-        elif node[0] == MIXTURE:
+        elif mainline_key(node[0]) == MIXTURE:
             number = len(chosen(manifest, here))
         else:
             number = len({place.sample_id for place in here if place.shards == node})
@@ -164,7 +172,7 @@ def _carriers(manifests: Manifests, subject: LineageSubject, nodes: set[Node] | 
 
 def _of_sources(manifest: Manifest, sources: frozenset[str]) -> int:
     """Rows of whole sources in shards, or that a mixture chose."""
-    if manifest.asset == MIXTURE:
+    if mainline_key(manifest.asset) == MIXTURE:
         shares = manifest.read("shares", columns=["group", "name", "chosen_rows"])
         mine = pc.and_(pc.equal(shares["group"], "source"), pc.is_in(shares["name"], pa.array(sorted(sources))))
         return int(pc.sum(shares.filter(mine)["chosen_rows"]).as_py() or 0)
@@ -199,7 +207,7 @@ def _touch(
     for parent in sorted(manifest.inputs.items()):
         # A carrier of its rows, or a parent that learned from them: held-out rows are only measured on.
         if parent in carriers:
-            rows[CARRIERS[parent[0]]] = carriers[parent] if known else None
+            rows[CARRIERS[mainline_key(parent[0])]] = carriers[parent] if known else None
         elif parent in reached and reached[parent].learned or parent in subject.holders and not known:
             parents.append(name_of(parent))
     if not rows and not parents:

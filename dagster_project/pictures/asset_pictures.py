@@ -17,7 +17,7 @@ from dagster_project.pictures.training_curves import curves_of
 from pipelines.markdown_text import markdown_text
 from pipelines.store import Store
 from pipelines.store.images import open_image
-from pipelines.store.manifest import Manifest
+from pipelines.store.manifest import Manifest, mainline_key
 from pipelines.training_data.chat_turns import with_prompts
 from quality.items.drawing import draw_action, draw_boxes
 from schemas.actions import parse
@@ -33,7 +33,9 @@ FEW = 20
 
 def of(manifest: Manifest, store: Store) -> dict[str, str]:
     """Name → Markdown for what there is to see of an asset; empty where there is nothing."""
-    group, _, name = manifest.asset.partition("/")
+    # An experiment's asset is painted as the mainline's.
+    asset = mainline_key(manifest.asset)
+    group, _, name = asset.partition("/")
     painter: Callable[[Manifest, Store], dict[str, str]] | None = {
         "unified": _records,
         "verdicts": _scores,
@@ -50,17 +52,17 @@ def of(manifest: Manifest, store: Store) -> dict[str, str]:
         "worth": worth_pictures.pictures,
     }.get(group)
     # These are named apart, as their groups hold assets of other kinds.
-    if manifest.asset in ("mid_training/shards", "evaluations/heldout"):
+    if asset in ("mid_training/shards", "evaluations/heldout"):
         painter = _shards
-    elif manifest.asset == "mid_training/mixture":
+    elif asset == "mid_training/mixture":
         painter = _mixture
-    elif manifest.asset == "hygiene/contamination":
+    elif asset == "hygiene/contamination":
         painter = _pairs
-    elif manifest.asset == "hygiene/safety":
+    elif asset == "hygiene/safety":
         painter = _triggers
-    elif manifest.asset.startswith("evaluations/judge_"):
+    elif asset.startswith("evaluations/judge_"):
         painter = _judge_figures
-    elif manifest.asset == "checkpoints/nano_judge":
+    elif asset == "checkpoints/nano_judge":
         # The judge is no policy: it has no curves of this form.
         painter = None
     return painter(manifest, store) if painter else {}

@@ -22,6 +22,7 @@ from quality.judges.verdicts import judge_source
 from quality.refinement.gold import build_gold
 from quality.refinement.rewriters import build_rewriter
 from quality.review import promote
+from trainer.stages.experiments import JudgeChoice, read
 
 
 def raw(name: str, work: StageWork) -> Manifest:
@@ -81,6 +82,25 @@ def verdicts(name: str, work: StageWork) -> Manifest:
     promote.admit(work.store, judge)
     moved = work.deployment.source(name).changes.scores
     return judge_source(work.store, name, judge, moved, config=config, execution=work.execution)
+
+
+def verdicts_of_experiment(name: str, work: StageWork) -> Manifest:
+    """Have a source judged by the judge of an experiment, which needs no admission: nothing is refined by it."""
+    experiment = read(work.store, work.partition)
+    said = JudgeChoice.parsed(experiment.settings.get("judge", {}))
+    named = {key: getattr(said, key) for key in ("name", "base_url", "model") if getattr(said, key)}
+    limits = {key: getattr(said, key) for key in ("read", "thoughts") if getattr(said, key) is not None}
+    settings = work.deployment.changed(judge=work.deployment.judge.changed(**limits))
+    config = judge_config(replace(work, judge=replace(work.judge, **named), deployment=settings))
+    return judge_source(
+        work.store,
+        name,
+        build_judge(config),
+        settings.source(name).changes.scores,
+        config=config,
+        execution=work.execution,
+        kept_as=experiment.asset(f"verdicts/{name}"),
+    )
 
 
 def gold(name: str, work: StageWork) -> Manifest:

@@ -20,8 +20,17 @@ from pipelines.store.files import FileEntry, StoreError
 from pipelines.store.object_store.binding import copies_of
 from pipelines.store.soundness import require_sound
 
+EXPERIMENTS = "experiments"
+"""Group of what is made beside the mainline: `experiments/<name>/<key of the mainline>`."""
 _OPENED: set[tuple[Path, str, str]] = set()
 """Versions whose tables this process has held to their manifest."""
+
+
+def mainline_key(asset: str) -> str:
+    """What the mainline keeps an experiment's asset as (`experiments/lr_high/checkpoints/base` → `checkpoints/base`);
+    any other key as it is. What is asked of a kind of assets is asked of it, so that it holds for experiments, too."""
+    group, _, rest = asset.partition("/")
+    return rest.partition("/")[2] or asset if group == EXPERIMENTS else asset
 
 
 @dataclass(frozen=True, slots=True)

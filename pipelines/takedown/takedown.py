@@ -23,6 +23,7 @@ from pipelines.store import Store, put_text
 from pipelines.store.asset_locks import gate
 from pipelines.store.files import StoreError
 from pipelines.store.free_space import require_space
+from pipelines.store.manifest import mainline_key
 from pipelines.store.object_store.withdrawn import fetch_everything, heed, remote_screens
 from pipelines.store.reachable import Asset, find_assets
 from pipelines.takedown.assets import VersionRewriter
@@ -255,7 +256,7 @@ def trained_on(assets: Mapping[str, Asset], taken: TakenDown) -> set[str]:
     terms = SearchTerms.of(taken, shown=True)
     held: set[tuple[str, str]] = set()
     for asset in assets.values():
-        for version, manifest in asset.manifests.items() if asset.key.startswith("mid_training/") else ():
+        for version, manifest in asset.manifests.items() if mainline_key(asset.key).startswith("mid_training/") else ():
             paths = (asset.root / entry.path for entry in manifest.files if entry.table in ("index", "shard"))
             rows = (id_rows(path) for path in paths if path.is_file())
             if any(table is not None and matches(table, terms).any() for table in rows):
@@ -269,7 +270,7 @@ def trained_on(assets: Mapping[str, Asset], taken: TakenDown) -> set[str]:
     for one in _in_order(assets):
         if not held.isdisjoint(inputs_of[one].items()):
             held.add(one)
-    return {f"{key}@{version}" for key, version in held if key.startswith("checkpoints/")}
+    return {f"{key}@{version}" for key, version in held if mainline_key(key).startswith("checkpoints/")}
 
 
 # --- what is done ----------------------------------------------------------------------------------------------------

@@ -137,13 +137,15 @@ def _parts(
     yield rest, min(max(room, 0.0) / held, most) if held else 0.0
 
 
-def build_mixture(store: Store, *, config: MixtureConfig | None = None, duplicates: bool = True) -> Manifest:
+def build_mixture(
+    store: Store, *, config: MixtureConfig | None = None, duplicates: bool = True, asset: str = ASSET
+) -> Manifest:
     """The shards → a mixture manifest with tables `mixture` (what the reader applies) and `shares` (the report).
 
     With `duplicates`, samples that `hygiene/duplicates` displaced are left out (nothing is, while that asset has no
     version). Shares that can't be reached because data is short are reported in counts and table, never padded.
     Where the store holds fingerprints of evaluation suites, exactly these shards must have passed `hygiene/shard_scan`.
-    Raises `StoreError` without shards or without that pass.
+    `asset`: where it is kept. Raises `StoreError` without shards or without that pass.
     """
     config = config or MixtureConfig()
     source = store.require(SHARDS)
@@ -154,7 +156,7 @@ def build_mixture(store: Store, *, config: MixtureConfig | None = None, duplicat
     data = {m.asset: m.data_version for m in (source, hygiene) if m is not None}
     plain = {**config.plain(), "duplicates": duplicates}
     spec = PartSpec("all", digest([CODE_VERSION, plain, data]))
-    with store.build(ASSET, code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
+    with store.build(asset, code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
         result = build.run_part(spec, lambda out: _make(out, source, hygiene, config))
         return build.commit(counts=result.counts, checks=_checks(result.counts, config))
 

@@ -67,21 +67,24 @@ def judge_source(
     *,
     config: JudgeConfig | None = None,
     execution: Execution | None = None,
+    kept_as: str = "",
 ) -> Manifest:
     """Judge all items of a source. Counts: items (steps and samples), one per disposition, `pending` ones, one per kind
     of objection; of a judge that asks a model, `bill`: tokens of all answers behind the verdicts, and their price.
 
     A rerun with equal inputs asks the judge nothing. `moved`: share of the scores that may differ from the current
     version's without a warning. `config` is what the judge was built from: if it asks no model, workers build it again,
-    and `execution` says where they are. Raises `ModelError`, `StoreError`.
+    and `execution` says where they are. `kept_as`: the asset of the verdicts, `verdicts/<source>` by default. Raises
+    `ModelError`, `StoreError`.
     """
     unified = store.require(f"unified/{source}")
     known = identity(judge)
     # Judge and part alone: neither where it runs nor what it costs changes a verdict.
     specs = [PartSpec(key, digest([CODE_VERSION, known, files])) for key, files in unified.part_hashes.items()]
     inputs = {unified.asset: unified.version}
-    current = store.current(f"verdicts/{source}")
-    asset = Nightly(f"verdicts/{source}", CODE_VERSION, known, inputs, specs, ceiling_of(judge), ask_again_of(judge))
+    key = kept_as or f"verdicts/{source}"
+    current = store.current(key)
+    asset = Nightly(key, CODE_VERSION, known, inputs, specs, ceiling_of(judge), ask_again_of(judge))
 
     def run(version: str) -> list[PartResult]:
         # Judges that ask no model compute, so worker processes pay; the others wait, in threads of this one.

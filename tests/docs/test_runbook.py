@@ -68,7 +68,7 @@ def test_no_check_is_made_that_nobody_declared() -> None:
 
 def test_every_stage_declares_its_checks() -> None:
     deployment = Deployment(raw_root=Path("/nowhere"), exports=({"form": "llama-factory"},))
-    stages = {**graph.stages(deployment), **experiments.stages()}
+    stages = {**graph.stages(deployment), **experiments.stages(deployment)}
     assert not [key for key, stage in stages.items() if checks.declared(stage) == (checks.ALL,)]
     shown = {spec for stage in stages.values() for spec in stage.checks}
     elsewhere = {"checks_passed", "rows", "taken down", "the judge agrees with people"}

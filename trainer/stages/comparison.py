@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
-
-from PIL import Image
 
 from pipelines.store import PartSpec, Store, StoreError
 from pipelines.store.manifest import Manifest
@@ -20,61 +15,32 @@ from trainer.runtime.tracking import FOLDER
 from trainer.settings.stage_checks import ALL_COMPARED, SAME_SAMPLES
 from trainer.settings.stages import HELDOUT
 from trainer.stages import comparison_page
-from trainer.stages.experiments import GROUP, MAINLINE, evaluation_of, names, read
+from trainer.stages.assets import CHECKPOINTS
+from trainer.stages.compared import SAMPLES, Comparison, DifferingSample, Figure, picture_url
+from trainer.stages.compared_data import compare_mixtures, compare_verdicts
+from trainer.stages.experiments import GROUP, MAINLINE, MIXED, compared_of, names, read
 from trainer.statistics import over
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 MEASURES = {"grounding": ("hit", "format"), "navigation": ("step", "type", "format")}
 CURVES = ("train/loss", "train/reward", "eval/all_loss", "eval/reward")
-SAMPLES, PICTURE_PX = 12, (360, 360)
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A measure of both sides, each with its 95 % interval, and their paired difference (second − first)."""
-
-    domain: str
-    measure: str
-    first: Mapping[str, Any]
-    second: Mapping[str, Any]
-    difference: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class DifferingSample:
-    """A held-out sample that one side has right and the other not. `picture`: a data URL, "" without one."""
-
-    sample_id: str
-    question: str
-    truth: str
-    replies: tuple[str, str]
-    right: tuple[bool, bool]
-    picture: str
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """`sides`: their names. `curves`: tag → for each side [(step, value)]."""
-
-    stage: str
-    sides: tuple[str, str]
-    evaluations: tuple[Manifest, Manifest]
-    figures: tuple[Figure, ...]
-    curves: Mapping[str, tuple[list[tuple[int, float]], list[tuple[int, float]]]]
-    samples: tuple[DifferingSample, ...]
-    differing: int
-    """Samples on which the two differ in being right, of which `samples` shows some."""
 
 
 def compare_sides(store: Store, first: str, second: str, stage: str = "") -> Comparison:
     """Two sides (an experiment's name, or `mainline`) at a stage (default: the last that both evaluated). Raises
     `StoreError` if there is no such stage."""
-    stage = stage or _last_common(store, first, second)
-    found = [evaluation_of(store, side, stage) for side in (first, second)]
+    stage = stage or _common(store, first, second)[-1]
+    found = [compared_of(store, side, stage) for side in (first, second)]
     for side, manifest in zip((first, second), found, strict=True):
         if manifest is None:
-            raise StoreError(f"{side}: {stage} isn't evaluated there yet; run evaluations/{stage}")
+            wanted = (
+                f"isn't evaluated there yet; run evaluations/{stage}" if stage in CHECKPOINTS else "isn't there yet"
+            )
+            raise StoreError(f"{side}: {stage} {wanted}")
     one, other = (manifest for manifest in found if manifest is not None)
+    if stage not in CHECKPOINTS:
+        compare_data = compare_mixtures if stage == MIXED else compare_verdicts
+        return compare_data(store, stage, (first, second), (one, other))
     a, b = (manifest.read("records").to_pylist() for manifest in (one, other))
     figures = tuple(
         # Second minus first: above 0 the experiment did better.
@@ -88,12 +54,15 @@ def compare_sides(store: Store, first: str, second: str, stage: str = "") -> Com
     return Comparison(stage, (first, second), (one, other), figures, curves, tuple(samples), differing)
 
 
-def _last_common(store: Store, first: str, second: str) -> str:
+def _common(store: Store, first: str, second: str) -> list[str]:
+    """The stages of the experiment that both sides have, in its order. Raises `StoreError` if there is none."""
     stages = next((read(store, side).stages for side in (second, first) if side != MAINLINE), ())
-    for stage in reversed(stages):
-        if all(evaluation_of(store, side, stage) is not None for side in (first, second)):
-            return stage
-    raise StoreError(f"{first} and {second}: expected a stage that both have evaluated, found none of {list(stages)}")
+    found = [stage for stage in stages if all(compared_of(store, side, stage) for side in (first, second))]
+    if not found:
+        raise StoreError(
+            f"{first} and {second}: expected a stage that both have evaluated, found none of {list(stages)}"
+        )
+    return found
 
 
 def _over(records: Sequence[Mapping[str, Any]], name: str, measure: str) -> dict[str, object]:
@@ -169,38 +138,38 @@ def _right(record: Mapping[str, Any]) -> bool:
 
 def _picture(row: Mapping[str, object]) -> str:
     images = row_images(row)
-    if not images:
-        return ""
-    with Image.open(io.BytesIO(images[-1])) as image:
-        # Small pictures: the page is one file that opens anywhere.
-        image.thumbnail(PICTURE_PX)
-        buffer = io.BytesIO()
-        image.convert("RGB").save(buffer, "JPEG", quality=80)
-    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+    return picture_url(images[-1]) if images else ""
 
 
 def build_comparison(store: Store) -> Manifest:
-    """`experiments/comparison`: each experiment beside the mainline, as `page.html` and `comparison.md`. Raises
-    `StoreError` if there is nothing to compare."""
+    """`experiments/comparison`: each experiment beside the mainline, as `page.html` and `comparison.md`: its last
+    checkpoint, its mixture, its judge on each source. Raises `StoreError` if there is nothing to compare."""
     found, waiting = [], []
     for name in names(store):
         try:
             # One experiment that can't be compared yet must not keep the others off the page.
-            found.append(compare_sides(store, MAINLINE, name))
+            common = _common(store, MAINLINE, name)
+            # Checkpoints lead from one to the next: the last one tells of all.
+            trained = [stage for stage in common if stage in CHECKPOINTS][-1:]
+            shown = [*(stage for stage in common if stage not in CHECKPOINTS), *trained]
+            found += [compare_sides(store, MAINLINE, name, stage) for stage in shown]
         except StoreError as error:
             waiting.append(str(error))
     if not found:
         raise StoreError(
             f"{GROUP}/comparison: nothing to compare yet; {'; '.join(waiting) or 'there is no experiment'}"
         )
-    inputs = {manifest.asset: manifest.version for one in found for manifest in one.evaluations}
+    inputs = {manifest.asset: manifest.version for one in found for manifest in one.versions}
     spec = PartSpec("comparison", digest([CODE_VERSION, inputs]))
     with store.build(f"{GROUP}/comparison", code_version=CODE_VERSION, inputs=inputs, parts=[spec]) as build:
 
         def write(out: Any) -> dict[str, int]:
             out.bytes("page.html", comparison_page.page(found).encode())
             out.bytes("comparison.md", comparison_page.markdown(found).encode())
-            return {"experiments": len(found), "differing samples": sum(one.differing for one in found)}
+            return {
+                "experiments": len({one.sides[1] for one in found}),
+                "differing samples": sum(one.differing for one in found),
+            }
 
         counts = build.run_part(spec, write).counts
         said = "; ".join(waiting) or len(found)

@@ -11,7 +11,7 @@ from pipelines.prompts import prompt_text
 from trainer.stages.line_chart import line_chart
 
 if TYPE_CHECKING:
-    from trainer.stages.comparison import Comparison, DifferingSample
+    from trainer.stages.compared import Comparison, DifferingSample
 
 STYLE = (
     "body{font:15px/1.5 system-ui;margin:2em auto;max-width:1000px;color:#1f2933}table{border-collapse:collapse}"
@@ -66,7 +66,7 @@ def interval_text(value: Mapping[str, Any]) -> str:
 def _section(one: Comparison) -> Iterator[str]:
     first, second = map(html.escape, one.sides)
     yield f"<h2>{html.escape(one.stage)}: {second} beside {first}</h2>"
-    said = " and ".join(f"<code>{html.escape(f'{m.asset}@{m.version}')}</code>" for m in one.evaluations)
+    said = " and ".join(f"<code>{html.escape(f'{m.asset}@{m.version}')}</code>" for m in one.versions)
     yield f"<p>{said}; differences are paired, over the same samples, with 95 % intervals.</p>"
     yield f"<table><tr><th><th><th>{first}<th>{second}<th>difference<th>n</tr>"
     for figure in one.figures:
@@ -79,15 +79,16 @@ def _section(one: Comparison) -> Iterator[str]:
     yield "</table>"
     for tag, sides in one.curves.items():
         yield line_chart(tag, dict(zip(one.sides, sides, strict=True)))
-    yield f"<h3>{one.differing} samples that one has right and the other not</h3><div class=samples>"
-    yield from (_sample(sample, one.sides) for sample in one.samples)
+    yield f"<h3>{one.differing} samples {one.words.yes} on one side alone</h3><div class=samples>"
+    yield from (_sample(sample, one) for sample in one.samples)
     yield "</div>"
 
 
-def _sample(sample: DifferingSample, sides: tuple[str, str]) -> str:
-    picture = f'<img alt="the screen" src="{sample.picture}">' if sample.picture else ""
-    lines = [f"<p>{html.escape(sample.question)}</p><p>truth: <code>{html.escape(sample.truth)}</code></p>"]
-    for side, reply, right in zip(sides, sample.replies, sample.right, strict=True):
-        mark = '<span class="up">right</span>' if right else '<span class="down">wrong</span>'
+def _sample(sample: DifferingSample, one: Comparison) -> str:
+    words, picture = one.words, f'<img alt="the screen" src="{sample.picture}">' if sample.picture else ""
+    truth = f"<p>{words.truth}: <code>{html.escape(sample.truth)}</code></p>"
+    lines = [f"<p>{html.escape(sample.question)}</p>{truth}"]
+    for side, reply, right in zip(one.sides, sample.replies, sample.right, strict=True):
+        mark = f'<span class="up">{words.yes}</span>' if right else f'<span class="down">{words.no}</span>'
         lines.append(f"<p>{html.escape(side)} {mark}: <code>{html.escape(reply[:300])}</code></p>")
     return f"<div class=sample>{picture}{''.join(lines)}</div>"

@@ -58,7 +58,7 @@ def run_stage(
     """
     asset, store = asset_of(stage), Store(store_home)
     if experiment is not None:
-        asset, config = experiment.asset(asset), merged(config or {}, experiment.settings)
+        asset, config = experiment.asset(asset), merged(config or {}, experiment.trainer)
     wanted, started = ranks_of(stage, config or {}), int(os.environ.get("WORLD_SIZE", "1"))
     if wanted not in (1, started):
         raise ValueError(

@@ -34,6 +34,10 @@ def test_the_form_keeps_what_was_changed_and_the_sensor_starts_it_once(loaded: d
         store = Store(tmp_path)
         made = read(store, "lr_high")
         assert made.settings == {"midtrain": {"learning_rate": 0.02}} and made.stages == ("mid_trained",)
+        mixed = {"stages": ["mixture", "verdicts/aitz"], "mixture": {"max_repeats": 2}, "judge": {"name": "nano"}}
+        assert start(loaded, instance, name="mixed", **mixed).success
+        assert read(store, "mixed").settings == {"mixture": {"max_repeats": 2}, "judge": {"name": "nano"}}
+        define(store, Experiment("off", ("verdicts/nosuch",)))  # a source that isn't on keeps no other from starting
         define(store, Experiment("two", ("base", "mid_trained"), {"seed": 2}))  # as `vesper experiments new` does
         sensor = next(one for one in loaded.sensors or [] if one.name == "start_experiments")
         resources = {"store": StoreResource(home=str(tmp_path))}
@@ -51,6 +55,8 @@ def test_the_form_keeps_what_was_changed_and_the_sensor_starts_it_once(loaded: d
             for group in ("checkpoints", "evaluations")
             for stage in ("base", "mid_trained")
         }
+        keys = {key.to_user_string() for key in requests["mixed"].asset_selection or []}
+        assert keys == {"experiments/mid_training/mixture", "experiments/verdicts/aitz"} and "off" not in requests
         keys_of_runs = {request.run_key for request in requested().values()}
         assert keys_of_runs == {request.run_key for request in requests.values()}, "asked twice, started once"
 

@@ -165,10 +165,12 @@ def test_no_judgement_or_training_reads_a_held_out_sample(stages: dict[str, Grap
     assert "evaluations/heldout" not in all_above(stages, "checkpoints/mid_trained")
 
 
-def test_definitions_hold_exactly_the_stages(loaded: dg.Definitions, stages: dict[str, GraphStage]) -> None:
+def test_definitions_hold_exactly_the_stages(
+    loaded: dg.Definitions, stages: dict[str, GraphStage], settings: deployment.Deployment
+) -> None:
     assets = loaded.resolve_asset_graph()
     inside = {key.to_user_string() for key in assets.get_all_asset_keys() if not assets.get(key).is_external}
-    assert inside == set(stages) | set(experiments.stages())
+    assert inside == set(stages) | set(experiments.stages(settings))
     for key, stage in stages.items():
         node = assets.get(dg.AssetKey(key.split("/")))
         observed = {f"upstream/{key.partition('/')[2]}"} if stage.group == "raw" else set()
@@ -194,9 +196,11 @@ def test_a_suite_with_native_files_is_fingerprinted_and_never_unified(
     assert "unified/screenspot" not in stages
 
 
-def test_every_asset_has_a_blocking_check(loaded: dg.Definitions, stages: dict[str, GraphStage]) -> None:
+def test_every_asset_has_a_blocking_check(
+    loaded: dg.Definitions, stages: dict[str, GraphStage], settings: deployment.Deployment
+) -> None:
     specs = [spec for asset in _executable(loaded) for spec in asset.check_specs]
-    wanted = set(stages) | set(experiments.stages())
+    wanted = set(stages) | set(experiments.stages(settings))
     assert {spec.asset_key.to_user_string() for spec in specs if spec.blocking} == wanted
     shown = {(spec.asset_key.to_user_string(), spec.name): spec for spec in specs}
     assert shown["unified/aitw", "nothing_lost"].blocking and not shown["unified/aitw", "vocabulary_known"].blocking

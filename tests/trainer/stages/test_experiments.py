@@ -42,8 +42,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def made(store: Store) -> Experiment:
     experiment = Experiment("lr_high", ("mid_trained",), RATE, "does it learn faster?")
     define(store, experiment)
-    for stage in experiment.wanted:
-        run_stage(stage, store.home, CONFIG, progress=False, experiment=read(store, "lr_high"))
+    for key in experiment.wanted:
+        run_stage(key.removeprefix("checkpoints/"), store.home, CONFIG, progress=False, experiment=experiment)
     return experiment
 
 
