@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from pipelines.prompts import HISTORY_FORMS, HistoryForm
+from pipelines.prompts.history import HISTORY_FORMS, HistoryForm
 from schemas.action_types import ACTION_SPACE, ActionSpace, check_space
 from trainer.settings.model_shape import ActionCodec, Shape
 from trainer.settings.reading import Reading

@@ -16,7 +16,7 @@ from dagster_project.demo.report import interval
 from dagster_project.settings import deployment
 from generators.policies.profiles.profile import load_profile
 from pipelines.home import named_home
-from pipelines.prompts import HISTORY_FORMS
+from pipelines.prompts.history import HISTORY_FORMS
 from pipelines.store import Store, has_store
 from trainer.suites.leaderboard import record
 from trainer.suites.options import EvaluationSubject, SuiteOptions

@@ -16,7 +16,7 @@ from typing import Literal
 
 from generators.policies.chat_endpoint import picture
 from generators.policies.policy import PastTurn, PolicyView
-from pipelines.prompts import with_answer
+from pipelines.prompts.history import with_answer
 from schemas.action_types import ACTION_SPACE, ActionSpace, PressEnter, TakeNote, Type
 from schemas.actions import render
 from schemas.ids import canonical_json

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 
 from pipelines.derivers.base import DerivedSample, Episode, ScreenFacts, squash, step_candidate
-from pipelines.prompts import navigation_text, reply_text, shown_history, with_answer
+from pipelines.prompts import navigation_text, reply_text
+from pipelines.prompts.history import shown_history, with_answer
 from schemas.actions import GetUrl, format, parse, render
 from schemas.rows import StepRow
 

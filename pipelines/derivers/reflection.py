@@ -20,7 +20,8 @@ from pipelines.derivers.trajectory import (
     histories,
     trajectory_sample,
 )
-from pipelines.prompts import navigation_text, shown_history
+from pipelines.prompts import navigation_text
+from pipelines.prompts.history import shown_history
 from schemas.action_types import Click, Scroll
 from schemas.actions import Action, parse, render
 from schemas.rows import StepRow

@@ -15,7 +15,8 @@ from typing import Literal
 
 from pipelines.derivers.base import DerivedSample, Episode, IndexedElement, ScreenFacts, step_candidate
 from pipelines.derivers.navigation import answered
-from pipelines.prompts import reply_text, shown_history
+from pipelines.prompts import reply_text
+from pipelines.prompts.history import shown_history
 from schemas.action_types import CallUser, Finished
 from schemas.actions import WIDEST, Action, parse, parse_reply, render
 from schemas.ids import item_episode, item_step
@@ -149,7 +150,7 @@ def action_sample(
 
 
 def histories(run: JudgedTrajectory) -> Iterator[tuple[StepRow, list[tuple[int, str]]]]:
-    """Each step with the history that a prompt shows there (see `prompts.shown_history`), as the run made it."""
+    """Each step with the history that a prompt shows there (see `prompts.history.shown_history`), as the run made it."""
     history: list[tuple[int, str]] = []
     for row in run.steps:
         history = answered(history, row) or []

@@ -2,7 +2,7 @@
 
 Steps of recorded episodes have no thoughts, or those of another author. `align` lets the model answer every step R
 times, keeps the thoughts of replies whose action is right, and writes one of them (the one whose length is nearest a
-target) beside the step's action in the histories of later steps (`pipelines.prompts.history_entry`). A step with a rare
+target) beside the step's action in the histories of later steps (`pipelines.prompts.history.history_entry`). A step with a rare
 action comes M times, with histories of different kept thoughts. What comes back are new rows, with what they were made
 of as parents. A checkpoint that learned from them remembers it (`epoch_alignment.as_trained`), and who plays it writes
 its histories so.
@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.prompts import history_entry, prompt_text, shown_thought
+from pipelines.prompts import prompt_text
+from pipelines.prompts.history import history_entry, shown_thought
 from pipelines.prompts.tokens import text_tokens
 from schemas.actions import ACTION_SPACE, Action, ActionSpace, parse_reply
 from schemas.ids import canonical_json, digest, item_sample, sample_id

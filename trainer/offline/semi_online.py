@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from pipelines.prompts import HISTORY_STEPS, asks_to_think, prompt_text, shown_thought
+from pipelines.prompts import asks_to_think, prompt_text
+from pipelines.prompts.history import HISTORY_STEPS, shown_thought
 from schemas.actions import parse_reply
 from trainer.modeling.batches import Row
 from trainer.modeling.generation import Completion, generate, reply_limit

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.policies.policy_maker import PolicyMaker
-from pipelines.prompts import HistoryForm, history_entry, messages, navigation_text
+from pipelines.prompts import messages, navigation_text
+from pipelines.prompts.history import HistoryForm, history_entry
 from pipelines.store.images import encode_png
 from schemas.actions import parse_reply
 from schemas.ids import digest

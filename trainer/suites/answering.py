@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from generators.policies.policy import PolicyView
     from generators.policies.policy_maker import PolicyMaker
-    from pipelines.prompts import HistoryForm
+    from pipelines.prompts.history import HistoryForm
     from trainer.modeling.batches import Row
     from trainer.modeling.checkpoint import Checkpoint
 

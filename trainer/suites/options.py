@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from generators.policies.profiles.profile import Profile
-    from pipelines.prompts import HistoryForm
+    from pipelines.prompts.history import HistoryForm
     from pipelines.store import Store
     from trainer.settings.reading import Mode
     from trainer.suites.answering import Words

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines import prompts
-from pipelines.prompts import HISTORY_STEPS, messages, navigation_text, prompt_text, reply_text
+from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
+from pipelines.prompts.history import HISTORY_STEPS
 from pipelines.prompts.tokens import count_tokens, image_tokens, text_tokens
 from schemas.actions import Click, Scroll, Type, parse_reply
 from schemas.tables import OBJECTIVES

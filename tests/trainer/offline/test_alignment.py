@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from drawn import draw
 
-from pipelines.prompts import history_entry, messages, navigation_text, prompt_text, reply_text
+from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
+from pipelines.prompts.history import history_entry
 from pipelines.prompts.tokens import text_tokens
 from schemas.actions import Action, Click, LongPress, Scroll, Type, render
 from trainer.offline.alignment import align, history_line, model_rollouts, with_history

@@ -13,7 +13,8 @@ from drawn import draw
 
 from generators.policies.policy import PastTurn, PolicyView
 from pipelines.derivers.navigation import navigation
-from pipelines.prompts import MOST_THOUGHT, messages, prompt_text, reply_text
+from pipelines.prompts import messages, prompt_text, reply_text
+from pipelines.prompts.history import MOST_THOUGHT
 from schemas.action_types import Action, Click, Finished, Scroll, Type
 from schemas.actions import format, parse_reply
 from trainer.modeling.checkpoint import Checkpoint, lineage
