@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from pipelines.prompts.history import HISTORY_FORMS, HistoryForm
+from pipelines.prompts.history import HISTORY_FORMS, HISTORY_STEPS, HistoryForm
 from schemas.action_types import ACTION_SPACE, ActionSpace, check_space
 from trainer.settings.model_shape import ActionCodec, Shape
 from trainer.settings.reading import Reading
@@ -42,6 +42,8 @@ class Preset:
     """Smaller pictures of a published model are enlarged to it (a shape has `enlarged_to`)."""
     history: HistoryForm = "action"
     """The form of the histories that the checkpoint was trained with: who plays it writes the same."""
+    history_steps: int = HISTORY_STEPS
+    """How many steps those histories show."""
     thinking: bool = False
     """Whether most of the prompts with those histories, or those of its online RL, asked for thoughts: who plays it
     asks for them."""
@@ -87,6 +89,7 @@ class Preset:
         }
         usual = {
             "history": "action",
+            "history_steps": HISTORY_STEPS,
             "thinking": False,
             "reading": Reading().plain(),
             "action_space": ACTION_SPACE,

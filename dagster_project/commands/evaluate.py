@@ -16,7 +16,7 @@ from dagster_project.demo.report import interval
 from dagster_project.settings import deployment
 from generators.policies.profiles.profile import load_profile
 from pipelines.home import named_home
-from pipelines.prompts.history import HISTORY_FORMS
+from pipelines.prompts.history import HISTORY_FORMS, HISTORY_STEPS
 from pipelines.store import Store, has_store
 from trainer.suites.leaderboard import record
 from trainer.suites.options import EvaluationSubject, SuiteOptions
@@ -79,6 +79,14 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         "there)",
     )
     add(
+        "--history-steps",
+        type=int,
+        default=HISTORY_STEPS,
+        metavar="N",
+        help="worlds: how many past turns a served model is shown; as `history_steps` of its preset.json "
+        f"({HISTORY_STEPS})",
+    )
+    add(
         "--thinking",
         action="store_true",
         help="ask a served model for thoughts; with --words trained in worlds "
@@ -113,6 +121,7 @@ def evaluate(options: argparse.Namespace) -> int:
         options.thinking,
         options.reading,
         load_profile(options.profile),
+        options.history_steps,
     )
     store = _store(options.home, needed=options.record or known.kind in ("heldout", "latent"))
     # Only grounding suites are read from native files; elsewhere `--raw` is taken as it was said.

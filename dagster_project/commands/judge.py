@@ -10,6 +10,7 @@ from dagster_project.commands.corpus_option import TEXT, corpus
 from dagster_project.commands.data import keep_off, print_report
 from dagster_project.commands.judge_options import add_judge_options, judge_config
 from dagster_project.settings import deployment
+from pipelines.prompts.history import HISTORY_FORMS, USUAL_HISTORY, HistoryConfig
 from quality.commands.judge import judge_directory
 from quality.commands.refine import ThoughtTeachers, refine_directory
 from quality.evidence.reading import reader_beside
@@ -72,6 +73,19 @@ def _refine_arguments(parser: argparse.ArgumentParser) -> None:
         help="a model at --base-url that writes a thought for each gold step without one; kept only where a second "
         "reading of screen and thought comes to the same action (none)",
     )
+    parser.add_argument(
+        "--history",
+        choices=HISTORY_FORMS,
+        default=USUAL_HISTORY.form,
+        help=f"what prompts say of the steps before, as the deployment's `history.form` ({USUAL_HISTORY.form})",
+    )
+    parser.add_argument(
+        "--history-steps",
+        type=int,
+        default=USUAL_HISTORY.steps,
+        metavar="N",
+        help=f"how many of them they show ({USUAL_HISTORY.steps})",
+    )
     parser.add_argument("--thought-reader", metavar="MODEL", help="the model of the second reading (the same)")
     add_judge_options(parser)
     parser.set_defaults(run=refine)
@@ -110,5 +124,8 @@ def refine(options: argparse.Namespace) -> int:
         teacher = ThoughtTeachers(
             options.base_url, options.teach_thoughts, options.thought_reader or options.teach_thoughts
         )
-    report = refine_directory(options.input, options.out, config, options.max_rounds, tuple(options.deriver), teacher)
+    history = HistoryConfig.parsed({"form": options.history, "steps": options.history_steps}, "--history-steps")
+    report = refine_directory(
+        options.input, options.out, config, options.max_rounds, tuple(options.deriver), teacher, history
+    )
     return print_report(report, ("items", "gold", "discarded", "share_before", "share_after", "samples"), options.out)

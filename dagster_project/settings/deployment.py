@@ -19,6 +19,7 @@ from pipelines.derivers.trajectory_config import TrajectoryConfig
 from pipelines.engines.settings import EngineSettings
 from pipelines.exports.filters import Filters
 from pipelines.home import default_home as home
+from pipelines.prompts.history import HistoryConfig
 from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.unify.changes import ChangeBands
 from schemas.action_types import ACTION_SPACE, ActionSpace
@@ -242,14 +243,16 @@ class Deployment(Settings):
 
     raw_root: Path = setting(
         None,
-        "Native files lie in <raw_root>/<source>/; files that appear there start a refresh of their source. Not said: "
-        "$VESPER_HOME/incoming.",
+        "Native files lie in <raw_root>/<source>/; new ones start a refresh of it. Not said: $VESPER_HOME/incoming.",
         default_factory=lambda: home() / "incoming",
     )
     action_space: ActionSpace = setting(
         ACTION_SPACE,
         "Which actions rows hold and checkpoints speak: v2 has RightClick, SelectOption, GetUrl and TakeNote beside "
         "the 16 of v1.5.",
+    )
+    history: HistoryConfig = setting(
+        HistoryConfig(), "How navigation samples show the steps before; the trainer's `history` follows it."
     )
     embedded: EmbeddedData = setting(EmbeddedData(), "Embedded data for sources without native files.")
     owners: tuple[str, ...] = setting(("team:data",), "Owners of all assets that have none of their own.")

@@ -87,7 +87,7 @@ def verified(work: StageWork) -> Manifest:
 
 def gold(work: StageWork) -> Manifest:
     """Collect the verified trajectories of all rounds."""
-    return gold_stage.build_generated(work.store, work.deployment.trajectories)
+    return gold_stage.build_generated(work.store, work.deployment.trajectories, work.deployment.history)
 
 
 def pool(work: StageWork) -> Manifest:

@@ -112,6 +112,7 @@ def gold(name: str, work: StageWork) -> Manifest:
         build_judge(config),
         build_rewriter(config),
         derivers=work.deployment.derivers,
+        history=work.deployment.history,
         judge_config=config,
         execution=work.execution,
     )

@@ -92,16 +92,16 @@ def stages() -> Iterator[GraphStage]:
 
 
 def trainer_config(given: Mapping[str, object] | None = None) -> dict[str, object]:
-    """What is set of the trainer's settings: the deployment's `action_space`, its `trainer`, $VESPER_TRAINER over
-    these, and over all what a command is given, settings within settings one by one. Raises `SettingsError` that names
-    the file, the variable or the flag."""
+    """What is set of the trainer's settings: the deployment's `action_space` and `history`, its `trainer`,
+    $VESPER_TRAINER over these, and over all what a command is given, settings within settings one by one. Raises
+    `SettingsError` that names the file, the variable or the flag."""
     # Each layer checked by itself, so that the error names where the wrong setting stands.
     over(configured(), Environment.read().trainer, where="VESPER_TRAINER")
     over(configured(), given or {}, where="--config")
     deployment = deployments.load(trainer=given) if given else deployments.load()
     # Said only where it isn't the default, so that versions from before there was a choice stay.
     spoken = {} if deployment.action_space == ACTION_SPACE else {"action_space": deployment.action_space}
-    config = {**spoken, **deployment.trainer}
+    config = {**spoken, **deployment.history.said(), **deployment.trainer}
     over(configured(), config, where="deployment: trainer")
     return dict(config)
 

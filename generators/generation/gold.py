@@ -24,6 +24,7 @@ from generators.generation.round_names import BANK
 from generators.generation.round_names import GOLD as ASSET
 from generators.generation.run_replays import REPLAYS_VERSION, with_located_errors
 from generators.tasks.task_spec import TaskSpec
+from pipelines.derivers.base import DeriveConfig
 from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.derivers.trajectories import (
     TRAJECTORIES_VERSION,
@@ -33,6 +34,7 @@ from pipelines.derivers.trajectories import (
 )
 from pipelines.derivers.trajectory import RL_OBJECTIVES, JudgedTrajectory
 from pipelines.derivers.trajectory_config import TrajectoryConfig
+from pipelines.prompts.history import USUAL_HISTORY, HistoryConfig
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from quality.refinement.gold import NOT_EMPTY, Rejects
@@ -45,8 +47,11 @@ CODE_VERSION = f"1.{DERIVE_VERSION}"
 NOTHING = TrajectoryConfig()
 
 
-def build_generated(store: Store, trajectories: TrajectoryConfig = NOTHING) -> Manifest:
-    """A part a round; `trajectories` says which derivers of whole trajectories make samples, too. Raises `StoreError`
+def build_generated(
+    store: Store, trajectories: TrajectoryConfig = NOTHING, history: HistoryConfig = USUAL_HISTORY
+) -> Manifest:
+    """A part a round; `trajectories` says which derivers of whole trajectories make samples, too, `history` how prompts
+    show the steps before. Raises `StoreError`
     if no round has been verified, `ValueError` for a deriver that there isn't."""
     rounds = require_verified(store, ASSET)
     # `replay` came later: where it names no world, the digest is that of before there was such a setting
@@ -55,20 +60,22 @@ def build_generated(store: Store, trajectories: TrajectoryConfig = NOTHING) -> M
     config = {**plain, "version": TRAJECTORIES_VERSION} if trajectories.derivers else {}
     if config and trajectories.replay:
         config["replays"] = REPLAYS_VERSION
-    trajectory_key = [config] if config else []  # without any, the digest of before there were any
+    given = {**config, **history.said()}
+    # without any, the digest of before there were any
+    settings = [given] if given else []
     specs = {
-        name: PartSpec(name, digest([CODE_VERSION, manifest.data_version, *trajectory_key]))
+        name: PartSpec(name, digest([CODE_VERSION, manifest.data_version, *settings]))
         for name, manifest in rounds.items()
     }
     inputs = {manifest.asset: manifest.version for manifest in rounds.values()}
     with store.build(
-        ASSET, code_version=CODE_VERSION, config=config or None, inputs=inputs, parts=list(specs.values())
+        ASSET, code_version=CODE_VERSION, config=given or None, inputs=inputs, parts=list(specs.values())
     ) as build:
         totals: dict[str, int] = {}
         for name, spec in specs.items():
             bank = f"{BANK}/{name}"
             tasks = partial(store.version, bank, rounds[name].inputs[bank])
-            made = partial(_round, verified=rounds[name], tasks=tasks, trajectories=trajectories)
+            made = partial(_round, verified=rounds[name], tasks=tasks, trajectories=trajectories, history=history)
             result = build.run_part(spec, made)
             for key, value in result.counts.items():
                 totals[key] = totals.get(key, 0) + value
@@ -83,7 +90,11 @@ def build_generated(store: Store, trajectories: TrajectoryConfig = NOTHING) -> M
 
 
 def _round(
-    out: PartWriter, verified: Manifest, tasks: Callable[[], Manifest], trajectories: TrajectoryConfig
+    out: PartWriter,
+    verified: Manifest,
+    tasks: Callable[[], Manifest],
+    trajectories: TrajectoryConfig,
+    history: HistoryConfig,
 ) -> dict[str, Any]:
     """`tasks` gives the round's bank, which is read only where runs are carried out again."""
     # `verified` is the only door to gold: what the policy claims counts nowhere.
@@ -94,11 +105,12 @@ def _round(
     screens = verified.read("screens", Screens.schema)
     # Only the screens of steps that are kept: pictures of failed runs aren't training data by themselves.
     shown = pc.is_in(screens["screenshot_sha256"], value_set=kept["screenshot_sha256"].combine_chunks())
-    samples = derive_samples(kept, screens.filter(shown), licence=RUNS_LICENCE, synthetic=True)
+    config = DeriveConfig(history=history)
+    samples = derive_samples(kept, screens.filter(shown), licence=RUNS_LICENCE, synthetic=True, config=config)
     made, counts = None, dict[str, int]()
     # All runs, failed ones too: critics and judges learn from what went wrong.
     if trajectories.derivers:
-        runs, replayed = _judged(rows, steps, screens, tasks, trajectories)
+        runs, replayed = _judged(rows, steps, screens, tasks, trajectories, config)
         made = derive_trajectories(runs, trajectories.derivers, licence=RUNS_LICENCE, synthetic=True)
         counts = {**replayed, **_counts(samples, made, runs)}
         samples = pa.concat_tables([samples, made.corpus])
@@ -123,18 +135,23 @@ def _round(
 
 
 def _judged(
-    rows: pa.Table, steps: pa.Table, screens: pa.Table, tasks: Callable[[], Manifest], config: TrajectoryConfig
+    rows: pa.Table,
+    steps: pa.Table,
+    screens: pa.Table,
+    tasks: Callable[[], Manifest],
+    trajectories: TrajectoryConfig,
+    config: DeriveConfig,
 ) -> tuple[list[JudgedTrajectory], dict[str, int]]:
     """The runs that have a verdict, those of the worlds in `replay` with their errors located, and what is counted."""
     listed = rows.to_pylist()
-    judged = {row["trajectory_id"]: run_verdict(row, config.rough_from) for row in listed}
+    judged = {row["trajectory_id"]: run_verdict(row, trajectories.rough_from) for row in listed}
     known = {name: verdict for name, verdict in judged.items() if verdict is not None}
-    runs = list(judged_trajectories(steps, screens, known))
-    if not config.replay:
+    runs = list(judged_trajectories(steps, screens, known, config))
+    if not trajectories.replay:
         return runs, {}
     contracts = {row["task_id"]: TaskSpec.from_row(row) for row in tasks().read("tasks", Tasks.schema).to_pylist()}
     of_runs = {row["trajectory_id"]: contracts[row["task_id"]] for row in listed if row["task_id"] in contracts}
-    found, counts = with_located_errors(runs, of_runs, config.replay)
+    found, counts = with_located_errors(runs, of_runs, trajectories.replay)
     return found, {f"replay:{what}": count for what, count in sorted(counts.items())}
 
 

@@ -12,18 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from generators.policies.chat_endpoint import picture
 from generators.policies.policy import PastTurn, PolicyView
-from pipelines.prompts.history import with_answer
+from pipelines.prompts.history import HISTORY_FORMS, HISTORY_STEPS, HistoryForm, with_answer
 from schemas.action_types import ACTION_SPACE, ActionSpace, PressEnter, TakeNote, Type
 from schemas.actions import render
 from schemas.ids import canonical_json
 
 AGENT_PROMPT_VERSION = "v1"
-HistoryForm = Literal["think_action", "action", "conclusion"]
-HISTORY_FORMS: tuple[HistoryForm, ...] = ("think_action", "action", "conclusion")
 MOST_TEXT = 2000
 """Characters of a past thought or conclusion that are shown: a model that rambles doesn't fill its own context."""
 
@@ -61,7 +58,7 @@ class AgentPrompt:
     turns before them stay. `space`: which actions it says that there are."""
 
     history: HistoryForm = "action"
-    history_steps: int = 3
+    history_steps: int = HISTORY_STEPS
     thinking: bool = False
     version: str = AGENT_PROMPT_VERSION
     space: ActionSpace = ACTION_SPACE

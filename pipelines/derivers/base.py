@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from operator import itemgetter
 
+from pipelines.prompts.history import USUAL_HISTORY, HistoryConfig
 from schemas.coordinates import rounded_centre
 from schemas.ids import item_step, sample_id
 from schemas.rows import StepRow
@@ -47,6 +48,8 @@ class DeriveConfig:
     """Units of 0..1000; a smaller box is a line or a dot, nothing to point at."""
     max_area: float = 0.5
     """Share of the screen; a larger box is a container, and its name no single place."""
+    history: HistoryConfig = USUAL_HISTORY
+    """How navigation prompts show the steps before."""
     derivers: tuple[str, ...] = ()
     """Derivers of others beside those of Vesper, by import path or file (see `docs/add-a-deriver.md`)."""
 

@@ -26,6 +26,7 @@ def error_recovery(run: JudgedTrajectory) -> Iterator[TrajectorySample]:
         back = verdict.undo.get(step - 1) if step - 1 in (verdict.wrong or ()) else None
         for kind, text in (("way_back", back), ("correction", right)):
             if text is not None and goal.strip():
-                made = action_sample(run, row, kind, VERSION, navigation_text(goal, history), parse(text))
+                prompt = navigation_text(goal, history, steps=run.facts.config.history.steps)
+                made = action_sample(run, row, kind, VERSION, prompt, parse(text))
                 if made is not None:
                     yield made

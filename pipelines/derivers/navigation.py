@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from pipelines.derivers.base import DerivedSample, Episode, ScreenFacts, squash, step_candidate
 from pipelines.prompts import navigation_text, reply_text
-from pipelines.prompts.history import shown_history, with_answer
-from schemas.actions import GetUrl, format, parse, render
+from pipelines.prompts.history import HistoryConfig, history_entry, shown_history, with_answer
+from schemas.actions import Action, GetUrl, format, parse
 from schemas.rows import StepRow
 
 DERIVER = "navigation"
@@ -35,6 +35,7 @@ def navigation(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
     History never crosses a gap: neither a `gap_at` of the episode nor a step index that is missing (a step that a
     verdict removed). A prompt just after one says that its history is unknown.
     """
+    shown = facts.config.history
     lost = set().union(*(gaps(row["provenance"]) for row in episode)) if episode else set()
     history: list[tuple[int, str]] | None = None
     previous: int | None = None
@@ -56,18 +57,28 @@ def navigation(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
             goal, words = squash(row["instruction"]), squash(row["step_instruction"])
             box = row["target_box"]
             if goal:
-                text = navigation_text(row["instruction"], history, thinking=thinking)
+                text = navigation_text(row["instruction"], history, thinking=thinking, steps=shown.steps)
                 yield step_candidate(row, size, "navigation", DERIVER, VERSION, text, answer, box)
             if words and words != goal and row["split"] == "train":
-                text = navigation_text(words, history, thinking=thinking)
+                text = navigation_text(words, history, thinking=thinking, steps=shown.steps)
                 yield step_candidate(row, size, "navigation", STEP_DERIVER, VERSION, text, answer, box)
-        done = (index + 1, render(action, row["platform"]))
-        history = shown_history([*(history or []), done])
+        history = with_step(history or [], row, action, shown)
+
+
+def with_step(
+    history: list[tuple[int, str]], row: StepRow, action: Action, config: HistoryConfig
+) -> list[tuple[int, str]]:
+    """A history with one step more, as far as it is shown."""
+    thought, conclusion = row["thought"] or "", row["conclusion"] or ""
+    said = history_entry(action, row["platform"], config.form, thought=thought, conclusion=conclusion)
+    return shown_history([*history, (row["step_index"] + 1, said)], config.steps)
 
 
 def answered(history: list[tuple[int, str]] | None, row: StepRow) -> list[tuple[int, str]] | None:
     """A history whose last action asked the page's address, with what this step's screen said (`provenance.said`)."""
-    if not history or history[-1][1] != _ASKED:
+    number, done = history[-1] if history else (0, "")
+    # alone, or before its thought; one that has its answer stays
+    if not history or not (done == _ASKED or done.startswith(f"{_ASKED} (")):
         return history
-    number, done = history[-1]
-    return [*history[:-1], (number, with_answer(done, str(json.loads(row["provenance"]).get("said") or "")))]
+    said = str(json.loads(row["provenance"]).get("said") or "")
+    return [*history[:-1], (number, with_answer(_ASKED, said) + done.removeprefix(_ASKED))]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.derivers.base import unit_hash
+from pipelines.derivers.navigation import with_step
 from pipelines.derivers.step_data import new_names, purpose
 from pipelines.derivers.trajectory import (
     JudgedTrajectory,
@@ -21,7 +22,6 @@ from pipelines.derivers.trajectory import (
     trajectory_sample,
 )
 from pipelines.prompts import navigation_text
-from pipelines.prompts.history import shown_history
 from schemas.action_types import Click, Scroll
 from schemas.actions import Action, parse, render
 from schemas.rows import StepRow
@@ -97,6 +97,10 @@ def _retries(run: JudgedTrajectory) -> Made:
         right, back = run.verdict.right.get(step), run.verdict.undo.get(step)
         if right is None or back is None or row["action_text"] is None or not row["instruction"].strip():
             continue
-        tried = [(step + 1, parse(row["action_text"])), (step + 2, parse(back))]
-        longer = shown_history([*history, *((number, render(action, platform)) for number, action in tried)])
-        yield action_sample(run, row, "retry", VERSION, navigation_text(row["instruction"], longer), parse(right))
+        shown = run.facts.config.history
+        tried = with_step(history, row, parse(row["action_text"]), shown)
+        # nobody thought anything of the way back
+        text = navigation_text(
+            row["instruction"], [*tried, (step + 2, render(parse(back), platform))], steps=shown.steps
+        )
+        yield action_sample(run, row, "retry", VERSION, text, parse(right))

@@ -111,7 +111,8 @@ def _intents(run: JudgedTrajectory) -> Made:
             yield trajectory_sample(run, [row], "intent", "mid_training", VERSION, question, words)
             # The purpose is true of any step; the action is taught only where it was right.
             if run.verdict.allows(row["step_index"]):
-                yield action_sample(run, row, "action", VERSION, navigation_text(words, history), action)
+                text = navigation_text(words, history, steps=run.facts.config.history.steps)
+                yield action_sample(run, row, "action", VERSION, text, action)
 
 
 def purpose(run: JudgedTrajectory, row: StepRow, action: Action) -> str:

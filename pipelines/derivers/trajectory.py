@@ -14,9 +14,8 @@ from itertools import pairwise
 from typing import Literal
 
 from pipelines.derivers.base import DerivedSample, Episode, IndexedElement, ScreenFacts, step_candidate
-from pipelines.derivers.navigation import answered
+from pipelines.derivers.navigation import answered, with_step
 from pipelines.prompts import reply_text
-from pipelines.prompts.history import shown_history
 from schemas.action_types import CallUser, Finished
 from schemas.actions import WIDEST, Action, parse, parse_reply, render
 from schemas.ids import item_episode, item_step
@@ -150,14 +149,13 @@ def action_sample(
 
 
 def histories(run: JudgedTrajectory) -> Iterator[tuple[StepRow, list[tuple[int, str]]]]:
-    """Each step with the history that a prompt shows there (see `prompts.history.shown_history`), as the run made it."""
+    """Each step with the history that a prompt shows there (see `navigation.with_step`), as the run made it."""
     history: list[tuple[int, str]] = []
     for row in run.steps:
         history = answered(history, row) or []
         yield row, history
         if row["action_text"] is not None:
-            done = render(parse(row["action_text"]), row["platform"])
-            history = shown_history([*history, (row["step_index"] + 1, done)])
+            history = with_step(history, row, parse(row["action_text"]), run.facts.config.history)
 
 
 def refusal(run: JudgedTrajectory, made: TrajectorySample) -> str:

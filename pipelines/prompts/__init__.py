@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pipelines.prompts.history import history_text
+from pipelines.prompts.history import HISTORY_STEPS, history_text
 from schemas.actions import Action, render
 from schemas.ids import canonical_json
 from schemas.tables import OBJECTIVES
@@ -88,11 +88,14 @@ def prompt_text(messages_json: str) -> str:
     return "\n".join(parts)
 
 
-def navigation_text(goal: str, history: Sequence[tuple[int, str]] | None, *, thinking: bool = False) -> str:
-    """Navigation prompt. `thinking=False` says so in the prompt: the reply's tags are empty because the source
-    has no thoughts, and that must not teach a model to stop thinking when it is asked to."""
+def navigation_text(
+    goal: str, history: Sequence[tuple[int, str]] | None, *, thinking: bool = False, steps: int = HISTORY_STEPS
+) -> str:
+    """Navigation prompt; `steps` of the history are shown (`shown_history`). `thinking=False` says so in the prompt:
+    the reply's tags are empty because the source has no thoughts, and that must not teach a model to stop thinking when
+    it is asked to."""
     name = "navigation" if thinking else "navigation_no_thinking"
-    return template(name).format(goal=goal.strip(), history=history_text(history))
+    return template(name).format(goal=goal.strip(), history=history_text(history, steps))
 
 
 def asks_to_think(text: str) -> bool:

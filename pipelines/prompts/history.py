@@ -3,25 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
-from schemas.actions import Action, TakeNote, render
+from schemas.actions import Action, GetUrl, TakeNote, render
+from schemas.settings import Settings, Whole, setting
 
 HISTORY_STEPS = 3
-"""N: how many past actions a navigation prompt shows."""
-HistoryForm = Literal["action", "think_action"]
-"""What a history says of a step: the action alone, as the corpus writes it, or beside it what the policy thought."""
-HISTORY_FORMS: tuple[HistoryForm, ...] = ("action", "think_action")
+"""N: how many past steps a navigation prompt shows where nobody says otherwise."""
+HistoryForm = Literal["action", "think_action", "conclusion"]
+"""What a history says of a step: the action alone, beside it what was thought, or in its place what was concluded."""
+HISTORY_FORMS: tuple[HistoryForm, ...] = get_args(HistoryForm)
 MOST_THOUGHT = 400
 """Characters of a thought that a history shows; of a step with a longer one it shows the action alone."""
 
 _NOTE = f"{TakeNote.__name__}("
 
 
-def shown_history(history: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    """What is shown of (absolute step number from 1, action text) pairs, oldest first: the last `HISTORY_STEPS`, and
-    the notes that were taken before them."""
-    before = max(len(history) - HISTORY_STEPS, 0)
+class HistoryConfig(Settings):
+    """How navigation prompts show the steps before (Aguvis' and UI-TARS' forms)."""
+
+    form: HistoryForm = setting(
+        "action",
+        "What is said of a step: its action; think_action, beside it what was thought; conclusion, in its place what "
+        "was concluded. A step whose source has no thought or conclusion shows its action.",
+    )
+    steps: Whole = setting(HISTORY_STEPS, "How many steps are shown, and all notes from before them.", ge=0, le=64)
+
+    def said(self) -> dict[str, dict[str, object]]:
+        """{"history": its values} where it isn't the usual one: what was made before there was a choice keeps its
+        digests."""
+        return {} if self == USUAL_HISTORY else {"history": self.model_dump()}
+
+    def of_preset(self) -> dict[str, object]:
+        """What a checkpoint's preset says of it, {} for the usual one."""
+        return {} if self == USUAL_HISTORY else {"history": self.form, "history_steps": self.steps}
+
+
+USUAL_HISTORY = HistoryConfig()
+
+
+def shown_history(history: Sequence[tuple[int, str]], steps: int = HISTORY_STEPS) -> list[tuple[int, str]]:
+    """What is shown of (absolute step number from 1, text of a step) pairs, oldest first: the last `steps`, and the
+    notes that were taken before them."""
+    before = max(len(history) - steps, 0)
     return [*(one for one in history[:before] if one[1].startswith(_NOTE)), *history[before:]]
 
 
@@ -31,28 +55,34 @@ def with_answer(done: str, answer: str) -> str:
     return f"{done} -> {' '.join(answer.split())}" if answer else done
 
 
-def history_text(history: Sequence[tuple[int, str]] | None) -> str:
-    """(absolute step number from 1, action text) pairs, oldest first → lines of those that are shown (`shown_history`).
+def history_text(history: Sequence[tuple[int, str]] | None, steps: int = HISTORY_STEPS) -> str:
+    """(absolute step number from 1, text of a step) pairs, oldest first → lines of those that are shown
+    (`shown_history`).
 
     An empty history is `none` (the first step); None is `unknown` (an action before this step was lost).
     """
     if history is None:
         return "unknown"
-    if not history:
-        return "none"
-    return "\n".join(f"{number}. {action}" for number, action in shown_history(history))
+    # none, and not an empty text, where nothing is to be shown of the steps before
+    return "\n".join(f"{number}. {said}" for number, said in shown_history(history, steps)) or "none"
 
 
-def history_entry(action: Action, platform: str, thought: str = "", answer: str = "") -> str:
-    """What a history says of a step, as `history_text` takes it: the action with what the world answered, and in
-    brackets what was thought as far as it is shown (`shown_thought`).
+def history_entry(
+    action: Action, platform: str, form: HistoryForm, *, thought: str = "", conclusion: str = "", answer: str = ""
+) -> str:
+    """What a history says of a step, as `history_text` takes it: the action with what the world answered; in the form
+    `think_action` in brackets what was thought, in the form `conclusion` the conclusion in its place, both as far as
+    they are shown (`shown_thought`).
 
         Click(box=(5,600)) (the menu is behind this button)
 
-    Whoever trains with thoughts in histories and whoever plays what was so trained write them by this function.
+    Whoever trains with such histories and whoever plays what was so trained write them by this function.
     """
+    # an address that was asked for or a note is content: a conclusion in its stead would lose what was learnt
+    if form == "conclusion" and not answer and not isinstance(action, TakeNote | GetUrl) and shown_thought(conclusion):
+        return shown_thought(conclusion)
     done, words = with_answer(render(action, platform), answer), shown_thought(thought)
-    return f"{done} ({words})" if words else done
+    return f"{done} ({words})" if form == "think_action" and words else done
 
 
 def shown_thought(thought: str) -> str:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from pipelines.commands import write_report
 from pipelines.derivers.derive import find_deriver
+from pipelines.prompts.history import USUAL_HISTORY, HistoryConfig
 from quality.commands.judge import with_cache, write_verdict_tables
 from quality.items.folder import read_directory
 from quality.items.part import SourcePart
@@ -40,11 +41,12 @@ def refine_directory(
     max_rounds: int = 3,
     derivers: tuple[str, ...] = (),
     teacher: ThoughtTeachers | None = None,
+    history: HistoryConfig = USUAL_HISTORY,
 ) -> dict[str, object]:
     """Judge, repair and judge again until nothing changes; writes gold `steps.parquet`, `samples.parquet`,
     `screens.parquet`, `screens/`, `rejects.parquet`, all verdicts and risks, `report.json`. `derivers` are those of
-    others, by import path or file: they make samples, too. `teacher` writes thoughts for gold steps that have none.
-    Raises `ValueError` for one that isn't a deriver."""
+    others, by import path or file: they make samples, too. `teacher` writes thoughts for gold steps that have none,
+    `history` is how prompts show the steps before. Raises `ValueError` for one that isn't a deriver."""
     for name in derivers:  # before any model is paid
         find_deriver(name)
     part = read_directory(in_dir)
@@ -59,7 +61,7 @@ def refine_directory(
         taught = {"thoughts": _teach(refined, part, teacher, out_dir)}
     names = sorted({*part.steps.column("source").to_pylist(), *part.samples.column("source").to_pylist()})
     licence = licence_of(names[0]) if len(names) == 1 else "unknown"
-    steps, samples = gold_tables(part.screens, refined, licence, derivers)
+    steps, samples = gold_tables(part.screens, refined, licence, derivers, history)
     out_dir.mkdir(parents=True, exist_ok=True)
     pq.write_table(steps, out_dir / "steps.parquet")
     pq.write_table(samples, out_dir / "samples.parquet")

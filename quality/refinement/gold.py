@@ -17,6 +17,7 @@ from pipelines import sources
 from pipelines.derivers.base import DeriveConfig
 from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.engines.run_parts import Execution, PartCall, run_parts
+from pipelines.prompts.history import USUAL_HISTORY, HistoryConfig
 from pipelines.store import PartResult, PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Check, CheckSpec, Manifest
@@ -83,11 +84,13 @@ class GoldPart:
 
 @dataclass(frozen=True)
 class GoldRules:
-    """How parts are refined: `max_rounds` of repairs, derivers of others, and the licence of what comes of it."""
+    """How parts are refined: `max_rounds` of repairs, derivers of others, how prompts show the steps before, and the
+    licence of what comes of it."""
 
     max_rounds: int
     licence: str
     derivers: tuple[str, ...]
+    history: HistoryConfig = USUAL_HISTORY
 
 
 def build_gold(
@@ -98,25 +101,28 @@ def build_gold(
     max_rounds: int = 3,
     derivers: tuple[str, ...] = (),
     *,
+    history: HistoryConfig = USUAL_HISTORY,
     judge_config: JudgeConfig | None = None,
     execution: Execution | None = None,
 ) -> Manifest:
     """Run the recursion over a source and derive samples from what is gold. What people kept (the promoted set of
-    feedback/human_verdicts, pinned by its digest) is gold though the judge rejected it. `derivers`: see `DeriveConfig`.
-    `judge_config` is what judge and rewriter were built from: if they ask no model, workers build them again, and
-    `execution` says where they are.
+    feedback/human_verdicts, pinned by its digest) is gold though the judge rejected it. `derivers`, `history`: see
+    `DeriveConfig`. `judge_config` is what judge and rewriter were built from: if they ask no model, workers build them
+    again, and `execution` says where they are.
 
     Raises `StoreError` if the verdicts are missing or of another version of the source than the current one,
     `ModelError` if a model can't work. A rerun with equal inputs does nothing.
     """
     unified, verdicts = store.require(f"unified/{source}"), store.require(f"verdicts/{source}")
-    rules = GoldRules(max_rounds, licence_of(source), derivers)
+    rules = GoldRules(max_rounds, licence_of(source), derivers, history)
     config: dict[str, Any] = {
         **identity(judge),
         "rewriter": [rewriter.name, rewriter.model, rewriter.version],
         "max_rounds": max_rounds,
         "licence": rules.licence,
-        **({"derivers": list(derivers)} if derivers else {}),  # without any, the digest of before there were any
+        # without any, the digest of before there were any
+        **({"derivers": list(derivers)} if derivers else {}),
+        **history.said(),
     }
     judged = verdicts.part_hashes
     parts = unified.part_hashes
@@ -237,7 +243,7 @@ def verdict_of(row: Row) -> Verdict:
 
 def _write(out: PartWriter, screens: pa.Table, refined: Refined, rules: GoldRules) -> int:
     """Write the tables of a part; how many samples there are."""
-    steps, samples = gold_tables(screens, refined, rules.licence, rules.derivers)
+    steps, samples = gold_tables(screens, refined, rules.licence, rules.derivers, rules.history)
     out.table("steps", steps)
     out.table("samples", samples)
     write_verdicts(out, refined.verdicts)
@@ -246,12 +252,16 @@ def _write(out: PartWriter, screens: pa.Table, refined: Refined, rules: GoldRule
 
 
 def gold_tables(
-    screens: pa.Table, refined: Refined, licence: str, derivers: tuple[str, ...] = ()
+    screens: pa.Table,
+    refined: Refined,
+    licence: str,
+    derivers: tuple[str, ...] = (),
+    history: HistoryConfig = USUAL_HISTORY,
 ) -> tuple[pa.Table, pa.Table]:
     """Gold `steps` and `samples` of a part, whose `screens` these are: derived samples come from gold rows only."""
     steps = Steps.table(refined.steps)
     native = Samples.table(refined.samples)
-    config = DeriveConfig(derivers=derivers)
+    config = DeriveConfig(derivers=derivers, history=history)
     derived = derive_samples(steps, screens, licence=licence, samples=native, config=config)
     return steps, pa.concat_tables([native, derived])
 

@@ -2,7 +2,7 @@
 
 Steps of recorded episodes have no thoughts, or those of another author. `align` lets the model answer every step R
 times, keeps the thoughts of replies whose action is right, and writes one of them (the one whose length is nearest a
-target) beside the step's action in the histories of later steps (`pipelines.prompts.history.history_entry`). A step with a rare
+target) beside the step's action in the histories of later steps (`prompts.history.history_entry`). A step with a rare
 action comes M times, with histories of different kept thoughts. What comes back are new rows, with what they were made
 of as parents. A checkpoint that learned from them remembers it (`epoch_alignment.as_trained`), and who plays it writes
 its histories so.
@@ -112,7 +112,7 @@ def with_history(chat: str, changes: Mapping[str, str]) -> str:
 
 def history_line(step: int, action: Action, platform: str, thought: str = "") -> str:
     """How a history shows a step, counted from 0."""
-    return f"{step + 1}. {history_entry(action, platform, thought)}"
+    return f"{step + 1}. {history_entry(action, platform, 'think_action', thought=thought)}"
 
 
 def model_rollouts(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from pipelines.prompts import messages, navigation_text
-from pipelines.prompts.history import HistoryForm, history_entry
+from pipelines.prompts.history import HISTORY_STEPS, HistoryForm, history_entry
 from pipelines.store.images import encode_png
 from schemas.actions import parse_reply
 from schemas.ids import digest
@@ -55,6 +55,7 @@ class CheckpointPolicy:
             )
         preset = checkpoint.processor.preset
         self.checkpoint, self.temperature, self.history = checkpoint, temperature, preset.history
+        self.history_steps = preset.history_steps
         self.thinking = preset.thinking if thinking is None else thinking
         self.reading = preset.reading
         self.max_new_tokens = max_new_tokens or preset.max_answer_tokens
@@ -124,7 +125,7 @@ class CheckpointPolicy:
 
     def row(self, view: PolicyView) -> dict[str, object]:
         """A view as a row like those of the shards: goal, the last steps by absolute number, the screenshot."""
-        text = played_prompt(view, self.history, thinking=self.thinking)
+        text = played_prompt(view, self.history, thinking=self.thinking, steps=self.history_steps)
         return {
             "sample_id": "policy",
             "source": "policy",
@@ -136,18 +137,28 @@ class CheckpointPolicy:
         }
 
 
-def played_prompt(view: PolicyView, history: HistoryForm = "action", *, thinking: bool = False) -> str:
-    """The prompt of a turn in the words of training, for whoever plays a checkpoint: the goal, and the last steps by
-    absolute number in the form of its histories (`Preset.history`); turns whose reply couldn't be read are left out."""
+def played_prompt(
+    view: PolicyView, history: HistoryForm = "action", *, thinking: bool = False, steps: int = HISTORY_STEPS
+) -> str:
+    """The prompt of a turn in the words of training, for whoever plays a checkpoint: the goal, and the last `steps` by
+    absolute number in the form of its histories (`Preset.history`, `history_steps`); turns whose reply couldn't be read
+    are left out."""
     past = [
         (
             number,
-            history_entry(said.action, view.platform, said.thought if history == "think_action" else "", said.answer),
+            history_entry(
+                said.action,
+                view.platform,
+                history,
+                thought=said.thought,
+                conclusion=said.conclusion,
+                answer=said.answer,
+            ),
         )
         for number, said in enumerate(view.past, 1)
         if said.action is not None
     ]
-    return navigation_text(view.goal, past, thinking=thinking)
+    return navigation_text(view.goal, past, thinking=thinking, steps=steps)
 
 
 def checkpoint_policies(

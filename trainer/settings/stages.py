@@ -39,6 +39,7 @@ BASE = TrainerStage(
         "tokenizer_texts",
         "weights",
         "action_space",
+        "history",
         "action_codec",
     ),
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
+from pipelines.prompts.history import HistoryConfig
 from schemas.action_types import ACTION_SPACE, ActionSpace
 from schemas.ids import canonical_json
 from schemas.settings import ALWAYS, NEVER, Number, Settings, SettingsError, Whole, nearest, setting
@@ -84,6 +85,11 @@ class TrainerSettings(Settings):
         ACTION_SPACE,
         "Which actions the model is taught, and its replies may be: the deployment's, unless it is said here. "
         "Checkpoints remember it, and two spaces are neither merged nor distilled.",
+    )
+    history: HistoryConfig = setting(
+        HistoryConfig(),
+        "How the prompts of the corpus show the steps before: the deployment's, unless it is said here. Checkpoints "
+        "remember it, and are played so.",
     )
     action_codec: ActionCodec = setting(
         "text",
@@ -220,7 +226,7 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
             continue
         if not isinstance(value, Mapping):
             raise SettingsError(where, {(name,): f"expected settings by name, found {value!r:.60}"})
-        merged[name] = _over(merged[name], value)
+        merged[name] = _over(merged.get(name, {}), value)
         for one in {"offline": SPECIALISTS, "online": ONLINE}.get(name, ()):
             if not isinstance(value.get(one, {}), Mapping):
                 raise SettingsError(where, {(name, one): f"expected settings by name, found {value[one]!r:.60}"})

@@ -108,6 +108,8 @@ def _kept_base(context: Context, folder: Path, preset: Preset) -> StageResult:
         "reading": context.settings.reading,
         "action_space": preset.action_space,
         "action_codec": preset.action_codec,
+        # weights that were aligned to another form keep it, unless the corpus has one of its own
+        **context.settings.history.of_preset(),
     }
     kept.processor.preset = replace(kept.processor.preset, **taught)
     record = checkpoints.lineage(
@@ -242,7 +244,11 @@ def _loss_fell(validation: Sequence[Mapping[str, float]], first: float, last: fl
 def specialist(context: Context, folder: Path) -> StageResult:
     """Offline RL of one domain from the mid-trained checkpoint."""
     config = context.settings.offline.of_domain(context.domain)
-
+    if config.semi_online and (form := context.settings.history.form) != "action":
+        raise ValueError(
+            f"offline.semi_online: expected a corpus whose history is action, which the policy's own words replace, "
+            f"found {form}"
+        )
     rows = rl_rows(context, config, context.settings.domains)
     with Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch:
         result = train_offline(

@@ -36,12 +36,13 @@ def weights_folder(named: str) -> str:
 
 def preset_from(settings: TrainerSettings) -> Preset:
     """The preset that is set, with the sizes of `shape` where it has a shape, `pixels` where it is published, its
-    `reading`, unless `weights` bring a preset of their own, and the `action_space`.
+    `reading`, unless `weights` bring a preset of their own, the `action_space` and the `history`.
 
     Raises `ValueError` for overrides that the preset can't take."""
     found, pixels = preset(settings.preset), settings.pixels
     changes: dict[str, Any] = {} if settings.weights else {"reading": settings.reading}
     changes |= {"action_space": settings.action_space, "action_codec": settings.action_codec}
+    changes |= settings.history.of_preset()
     if found.shape is None:
         if settings.shape.model_fields_set:
             # Sizes of published weights are the weights' own.

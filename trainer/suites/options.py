@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.prompts.history import HISTORY_STEPS
+
 if TYPE_CHECKING:
     from generators.policies.profiles.profile import Profile
     from pipelines.prompts.history import HistoryForm
@@ -35,6 +37,8 @@ class EvaluationSubject:
     thinking: bool = False
     reading: Mode | None = None
     profile: Profile | None = None
+    history_steps: int = HISTORY_STEPS
+    """How many past turns a served model is shown."""
     here: bool = False
     """Served by this process alone, so that `base_url` says nothing of what is evaluated."""
 
@@ -44,14 +48,18 @@ class EvaluationSubject:
             raise ValueError("a served model needs both --base-url and --model")
         if served == (self.checkpoint is not None):
             raise ValueError("expected a checkpoint folder, or --base-url and --model, and not both")
-        if self.profile is not None and (self.words, self.history, self.thinking) != ("told", "action", False):
-            raise ValueError("--words, --history and --thinking are of our own prompts: leave them out with --profile")
+        ours = (self.words, self.history, self.history_steps, self.thinking)
+        if self.profile is not None and ours != ("told", "action", HISTORY_STEPS, False):
+            raise ValueError(
+                "--words, --history, --history-steps and --thinking are of our own prompts: leave them out with "
+                "--profile"
+            )
         if self.profile is not None and self.reading == "windows":
             raise ValueError("--reading: expected whole or zoom with --profile, found windows")
-        if not served and (self.history != "action" or self.thinking):
+        if not served and (self.history, self.history_steps, self.thinking) != ("action", HISTORY_STEPS, False):
             raise ValueError(
-                "--history and --thinking are for served models: a checkpoint is asked as its preset.json "
-                "says that it was trained; leave them out"
+                "--history, --history-steps and --thinking are for served models: a checkpoint is asked as its "
+                "preset.json says that it was trained; leave them out"
             )
         if served and self.reading is not None and self.profile is None:
             raise ValueError("--reading is for checkpoints: give it to the server, vesper serve --reading")

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipelines.prompts.history import HISTORY_STEPS
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.stages import CORPUS, HELDOUT
@@ -162,6 +163,7 @@ def _policy(subject: EvaluationSubject, options: SuiteOptions) -> PolicyMaker | 
             subject.model,
             options.temperature,
             history=subject.history,
+            history_steps=subject.history_steps,
             thinking=subject.thinking,
             max_new_tokens=most,
         )
@@ -171,6 +173,7 @@ def _policy(subject: EvaluationSubject, options: SuiteOptions) -> PolicyMaker | 
         model=subject.model,
         temperature=options.temperature,
         history=subject.history,
+        history_steps=subject.history_steps,
         thinking=subject.thinking,
         max_tokens=most,
     )
@@ -291,7 +294,8 @@ def _asked(subject: EvaluationSubject, options: SuiteOptions) -> dict[str, Any]:
     if subject.checkpoint is not None or subject.profile is not None:
         return {}
     most = options.max_new_tokens or served_tokens(subject.words, subject.thinking)
-    return {"words": subject.words, "history": subject.history, "thinking": subject.thinking, "max_new_tokens": most}
+    asked = {"words": subject.words, "history": subject.history, "thinking": subject.thinking, "max_new_tokens": most}
+    return asked if subject.history_steps == HISTORY_STEPS else {**asked, "history_steps": subject.history_steps}
 
 
 def _kept(subject: EvaluationSubject, options: SuiteOptions, *more: str) -> Path | None:
@@ -311,6 +315,9 @@ def _kept(subject: EvaluationSubject, options: SuiteOptions, *more: str) -> Path
     ]
     if subject.profile is not None:
         asked.append(subject.profile.version)
+    # said only where it isn't the usual number, so that a run begun before there was a choice goes on
+    if subject.history_steps != HISTORY_STEPS:
+        asked.append(f"history steps {subject.history_steps}")
     # weights of another training have another lineage
     if subject.checkpoint is not None and (lineage := subject.checkpoint / "lineage.json").is_file():
         asked.append(lineage.read_text(encoding="utf-8"))

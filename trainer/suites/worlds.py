@@ -27,6 +27,7 @@ from generators.tasks.trajectory import ExecutedTrajectory
 from generators.worlds.care.care_case import outcome_of
 from generators.worlds.evaluators import holds
 from generators.worlds.osworld.evaluation import score_column
+from pipelines.prompts.history import HISTORY_STEPS
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.statistics import crossed_interval, mean_or_none, pass_at_k
@@ -208,7 +209,9 @@ class _Subject:
                 loaded, temperature=temperature, thinking=thinks, lock=lock, name=name, max_new_tokens=most
             )
 
+        # weights that are asked otherwise are another policy
         named = identity if preset.history == "action" else f"{identity}-{preset.history}"
+        named += "" if preset.history_steps == HISTORY_STEPS else f"-{preset.history_steps}"
         return cls(PolicyMaker(name, make), named, thinks, most, loaded)
 
 

@@ -46,6 +46,8 @@ def run(verdict: RunVerdict) -> JudgedTrajectory:
             "width_px": 100,
             "height_px": 100,
             "action_text": text,
+            "thought": None,
+            "conclusion": None,
             "target_box": None,
         }
         for n, text in enumerate(ACTIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +12,10 @@ import pytest
 from drawn import draw
 
 from generators.policies.policy import PastTurn, PolicyView
+from pipelines.derivers.base import DeriveConfig
 from pipelines.derivers.navigation import navigation
 from pipelines.prompts import messages, prompt_text, reply_text
-from pipelines.prompts.history import MOST_THOUGHT
+from pipelines.prompts.history import HISTORY_FORMS, MOST_THOUGHT, HistoryConfig, HistoryForm
 from schemas.action_types import Action, Click, Finished, Scroll, Type
 from schemas.actions import format, parse_reply
 from trainer.modeling.checkpoint import Checkpoint, lineage
@@ -38,21 +39,30 @@ TURNS: tuple[tuple[Action, str], ...] = (
 """What the policy does and thinks at each step of the episode, all of it right."""
 
 
+CONCLUDED = ("The menu is open.", "", "The list\nmoved.", "z" * (MOST_THOUGHT + 1), "It is in the cart.", "")
+"""What the source concludes from each step of the same episode, and the policy when it plays it."""
+
+
+@dataclass
 class Looks:
+    config: DeriveConfig = field(default_factory=DeriveConfig)
     sizes = {"s": (224, 160)}
 
 
-def trained_rows(thought: str = "as recorded") -> list[dict[str, Any]]:
-    """The episode's samples as the corpus has them; `thought` is the source's own, which no history shows."""
+def trained_rows(
+    thought: str | None = "as recorded", config: DeriveConfig | None = None, conclusions: Sequence[str] = ("",) * 6
+) -> list[dict[str, Any]]:
+    """The episode's samples as the corpus has them; `thought` is the source's own, which no history shows by default
+    (None: those of the turns)."""
     steps = [
         {
             "step_index": n,
             "action_text": format(action),
             "provenance": "{}",
             "platform": "web",
-            "thought": thought,
+            "thought": own if thought is None else thought,
             "screenshot_sha256": "s",
-            "conclusion": None,
+            "conclusion": conclusions[n],
             "instruction": GOAL,
             "step_instruction": "",
             "split": "train",
@@ -60,7 +70,7 @@ def trained_rows(thought: str = "as recorded") -> list[dict[str, Any]]:
             "episode_id": "e",
             "target_box": None,
         }
-        for n, (action, _) in enumerate(TURNS)
+        for n, (action, own) in enumerate(TURNS)
     ]
     return [
         {
@@ -73,7 +83,7 @@ def trained_rows(thought: str = "as recorded") -> list[dict[str, Any]]:
             "answer": made.answer,
             "provenance": json.dumps({"episode": made.episode_id, "step": made.step_index}),
         }
-        for made in navigation(steps, Looks())  # type: ignore[arg-type]
+        for made in navigation(steps, Looks(config or DeriveConfig()))  # type: ignore[arg-type]
     ]
 
 
@@ -98,12 +108,12 @@ def thinks(model: Any, processor: Any, tiny_preset: Any) -> Checkpoint:
     return Checkpoint(model.eval(), own, asdict(lineage("tiny", preset)))
 
 
-def views() -> Iterator[PolicyView]:
+def views(conclusions: Sequence[str] = ("",) * 6) -> Iterator[PolicyView]:
     """Every turn of the same episode when the policy plays it, its past as `parse_reply` reads its replies."""
     past: tuple[PastTurn, ...] = ()
-    for action, thought in TURNS:
+    for (action, thought), conclusion in zip(TURNS, conclusions, strict=True):
         yield PolicyView(GOAL, draw({"red": (10, 10, 60, 60)}), (224, 160), "web", past)
-        reply = parse_reply(reply_text(action, "web", thought))
+        reply = parse_reply(reply_text(action, "web", thought, conclusion))
         past = (*past, PastTurn(reply.action, reply.thought, reply.conclusion))
 
 
@@ -129,3 +139,30 @@ def test_a_checkpoint_that_says_nothing_plays_actions_alone(model: Any, processo
     for text, view in zip(recorded, views(), strict=True):
         assert prompt_text(CheckpointPolicy(plain).row(view)["messages"]) == text
         assert TrainedPrompt().messages(view)[0]["content"][0]["text"] == text and text.endswith("Thinking: off")
+
+
+@pytest.mark.parametrize("steps", [0, 2, 5])
+@pytest.mark.parametrize("form", HISTORY_FORMS)
+def test_a_checkpoint_is_played_with_the_histories_of_its_corpus(
+    model: Any, processor: Any, tiny_preset: Any, form: HistoryForm, steps: int
+) -> None:
+    config = HistoryConfig(form=form, steps=steps)
+    preset = replace(tiny_preset, thinking=True, **config.of_preset())
+    checkpoint = Checkpoint(
+        model.eval(), Processor(processor.tokenizer, processor.images, preset), asdict(lineage("tiny", preset))
+    )
+    rows = trained_rows(None, DeriveConfig(history=config), CONCLUDED)
+    texts = [prompt_text(row["messages"]) for row in rows]
+    for row, text, view in zip(rows, texts, views(CONCLUDED), strict=True):
+        played = prompt_text(CheckpointPolicy(checkpoint).row(view)["messages"])
+        # a step without a thought has a prompt that doesn't ask for one; a player asks at each step
+        assert played == text.removesuffix("\nThinking: off"), row
+        [turn] = TrainedPrompt(form, thinking=True, history_steps=steps).messages(view)
+        assert turn["content"][0]["text"] == played
+    lines = texts[-1].split("History:")[1].splitlines()
+    assert sum(line[:1].isdigit() for line in lines) == min(steps, len(TURNS) - 1)
+    if steps == 5:
+        assert ("1. The menu is open." in lines) == (form == "conclusion")
+        assert ("1. Click(box=(500,400)) (The menu is behind this.)" in lines) == (form == "think_action")
+        assert "2. Type(content='red (lamp)')" in lines, "nothing was thought or concluded"
+        assert "4. Click(box=(80,90))" in lines, "both are too long to be shown"

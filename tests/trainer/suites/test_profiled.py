@@ -184,7 +184,7 @@ def test_a_checkpoint_of_this_machine_is_asked_by_a_profile(
     home = tmp_path / "home"
     (home / "assets").mkdir(parents=True)
     cases = {
-        "--words, --history and --thinking are of our own prompts": [
+        "--words, --history, --history-steps and --thinking are of our own prompts": [
             *given,
             "--profile",
             "qwen3-vl",

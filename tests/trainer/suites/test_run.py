@@ -220,7 +220,7 @@ def test_a_served_checkpoint_is_shown_its_thoughts_where_it_was_trained_so() -> 
     assert (config["words"], config["history"], config["thinking"]) == ("trained", "think_action", True)
     assert config["max_new_tokens"] == 1024
     assert "\n1. Click(box=(10,20)) (I see)" in texts[1] and not any("Thinking: off" in text for text in texts)
-    with pytest.raises(ValueError, match="--history and --thinking are for served models"):
+    with pytest.raises(ValueError, match="--history-steps and --thinking are for served models"):
         EvaluationSubject(Path(__file__).parent, history="think_action")
 
 
