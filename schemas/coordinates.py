@@ -11,7 +11,8 @@ UNITS = 1000
 """Width and height of the frame in units."""
 OVERHANG = 20.0
 """Units by which a stated target may hang over a border of the screen (2 %): a window's shadow, a rounded picture. That
-part is cut off; more is another frame, or wrong. (A view of a tree may reach any way beyond: `box_to_unit`.)"""
+part is cut off; more is another frame, or wrong. (A view of a tree may reach any way beyond: `box_to_unit`. A point has
+no part inside: moved to the border it would be a click that nobody made, so `to_unit` takes rounding alone.)"""
 
 
 class OffScreen(ValueError):

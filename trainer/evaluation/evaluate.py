@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.actions import ACTION_SPACE, WIDEST, ActionSpace, parse_reply
+from schemas.actions import ACTION_SPACE, WIDEST, ActionSpace
 from schemas.ids import digest
 from trainer.data.clusters import cluster, picture_key
 from trainer.evaluation.controls import BlindTable, random_element, swap_screens
@@ -18,7 +18,7 @@ from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import reply_limit
 from trainer.reading.read import answers, looking
-from trainer.rl.rewards import DEFAULT, ReplyTarget, r_format, r_point, reward, step_success, type_match
+from trainer.rl.rewards import DEFAULT, ReplyTarget, predicted, r_format, r_point, reward, step_success, type_match
 from trainer.rl.unreadable import unreadable_share
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.measuring import EvalConfig
@@ -64,7 +64,7 @@ def judge(row: Row, text: str, rewards: RewardConfig = DEFAULT, space: ActionSpa
     common = {"format": r_format(text, truth, rewards), "reward": reward(text, truth, rewards)}
     if truth.objective == "grounding":
         return {"hit": r_point(text, truth, rewards), **common}
-    found, expected = parse_reply(text, space).action, truth.action
+    found, expected = predicted(text, truth, rewards), truth.action
     if expected is None:
         raise ValueError(f"sample {row.get('sample_id')}: a navigation sample needs a true action")
     # without boxes the distance alone decides

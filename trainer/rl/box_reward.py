@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from schemas.coordinates import UNITS, centre, contains
-from trainer.rl.reply_forms import profile_box
+from trainer.rl.reply_forms import WHOLE_SCREEN, Size, profile_box
 from trainer.settings.rewards import ReplyProfile
 
 Box = Sequence[float]
@@ -20,10 +20,12 @@ Box = Sequence[float]
 BOX = re.compile(r"\s*\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]\s*", re.ASCII)
 
 
-def box_of(text: str, profile: ReplyProfile = "vesper") -> tuple[float, float, float, float] | None:
+def box_of(
+    text: str, profile: ReplyProfile = "vesper", size_px: Size = WHOLE_SCREEN
+) -> tuple[float, float, float, float] | None:
     """The box that a reply states; None where it states none, its sides are swapped or it leaves the frame."""
     if profile != "vesper":
-        return profile_box(text, profile)
+        return profile_box(text, profile, size_px)
     found = BOX.fullmatch(text)
     if found is None:
         return None
@@ -46,13 +48,15 @@ def floored_iou(one: Box, other: Box) -> float:
     return min(1.0, shared / (area(one) + area(other) - min(shared, area(one), area(other))))
 
 
-def best_iou(text: str, boxes: Sequence[Box], profile: ReplyProfile = "vesper") -> float:
+def best_iou(text: str, boxes: Sequence[Box], profile: ReplyProfile = "vesper", size_px: Size = WHOLE_SCREEN) -> float:
     """The largest `floored_iou` of the stated box with a true one; 0 without a box on either side."""
-    found = box_of(text, profile)
+    found = box_of(text, profile, size_px)
     return max((floored_iou(found, box) for box in boxes), default=0.0) if found else 0.0
 
 
-def size_agreement(text: str, boxes: Sequence[Box], profile: ReplyProfile = "vesper") -> float:
+def size_agreement(
+    text: str, boxes: Sequence[Box], profile: ReplyProfile = "vesper", size_px: Size = WHOLE_SCREEN
+) -> float:
     """The punishment for size, −1..0: min(q, 1/q) − 1 for q = predicted / true area, −1 without a readable box.
 
     Of several true boxes those that hold the centre are meant, else all; the best one counts. Without a true box
@@ -60,7 +64,7 @@ def size_agreement(text: str, boxes: Sequence[Box], profile: ReplyProfile = "ves
     """
     if not boxes:
         return 0.0
-    found = box_of(text, profile)
+    found = box_of(text, profile, size_px)
     if found is None:
         return -1.0
     # r_point judges the centre, so the size is held to the element that the centre hit

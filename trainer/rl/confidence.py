@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from schemas.action_types import REFUSED
 from schemas.actions import CONFIDENCE, parse_reply
 from schemas.coordinates import centre, contains
-from trainer.rl.reply_forms import profile_point
+from trainer.rl.reply_forms import WHOLE_SCREEN, Size, profile_point
 from trainer.settings.rewards import CONFIDENCE_SPREAD, ReplyProfile
 
 # only behind a closing bracket, so that no number of the point itself is taken for a confidence
@@ -56,17 +56,18 @@ def confidence_reward(
     refusal: bool = False,
     spread: float = CONFIDENCE_SPREAD,
     profile: ReplyProfile = "vesper",
+    size_px: Size = WHOLE_SCREEN,
 ) -> float:
     """1 − (c − s)² for the stated confidence c, 0..1; 0 for a reply that states none or can't be read."""
-    point, confidence = _read(text, profile)
+    point, confidence = _read(text, profile, size_px)
     if point is None or confidence is None:
         return 0.0
     return 1.0 - (confidence - target_confidence(point, boxes, refusal, spread)) ** 2
 
 
-def _read(text: str, profile: ReplyProfile) -> tuple[tuple[float, float] | None, float | None]:
+def _read(text: str, profile: ReplyProfile, size_px: Size) -> tuple[tuple[float, float] | None, float | None]:
     if profile == "vesper":
         reply = parse_reply(text)
         return reply.point, reply.confidence
     found = _STATED.fullmatch(text)
-    return (profile_point(found.group(1), profile), float(found.group(2))) if found else (None, None)
+    return (profile_point(found.group(1), profile, size_px), float(found.group(2))) if found else (None, None)

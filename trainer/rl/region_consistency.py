@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemas.action_types import REFUSED
-from trainer.rl.reply_forms import profile_point
+from trainer.rl.reply_forms import WHOLE_SCREEN, Size, profile_point
 from trainer.settings.rewards import REGION_SIDE, ReplyProfile
 
 
 def region_consistency(
-    texts: Sequence[str], side: float = REGION_SIDE, profile: ReplyProfile = "vesper"
+    texts: Sequence[str], side: float = REGION_SIDE, profile: ReplyProfile = "vesper", size_px: Size = WHOLE_SCREEN
 ) -> list[float]:
     """Replies to one grounding question → the reward of each, 1/K to 1 for a readable one (it agrees with itself),
     else 0: 1/K · Σ_j |R_i ∩ R_j| / |R_i|. No truth is read. Raises `ValueError` for a side that isn't positive.
     """
-    points = [profile_point(text, profile) for text in texts]
+    points = [profile_point(text, profile, size_px) for text in texts]
     return [sum(_overlap(one, other, side) for other in points) / len(points) for one in points]
 
 

@@ -1,9 +1,9 @@
-"""The point that a reply means, in whatever form a model writes it and in whatever frame it counts.
+"""The point or the action that a reply means, in whatever form a model writes it and in whatever frame it counts.
 
 Models that people evaluate write points as `[x,y]`, in tags, in JSON, as a tool call, as a box; after a thought or
 within a sentence; in thousandths, fractions, per cent or pixels of the picture. Which frame a model counts in is a
 property of the model: `frame_of` finds it from all of its replies, since one reply alone can be ambiguous; where they
-are read one by one, as in rewards, a profile says it.
+are read one by one, as in rewards, a profile says it, and `trainer.rl.unreadable` says where another would hit.
 """
 
 from __future__ import annotations
@@ -12,17 +12,23 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.action_types import REFUSED
-from schemas.actions import MAX_REPLY, parse_reply
+from generators.policies.profiles.profile import ReplyForm
+from generators.policies.profiles.replies import read_form
+from schemas.action_types import ACTION_SPACE, REFUSED, ActionSpace
+from schemas.actions import MAX_REPLY, ModelReply, parse_reply
 from schemas.coordinates import UNITS
 from trainer.settings.rewards import ReplyProfile
 
 Frame = Literal["thousandths", "fractions", "percent", "pixels"]
 FRAMES: tuple[Frame, ...] = ("thousandths", "fractions", "percent", "pixels")
+Size = tuple[int, int]
+"""Width and height of the picture that was sent."""
+WHOLE_SCREEN: Size = (UNITS, UNITS)
+"""Stands for a picture where the frame needs none: its pixels are thousandths."""
 # replies are text from strangers: bounded, as every repetition in these patterns is
 MOST_NUMBERS = 64
 """Bracketed groups of numbers that are looked at."""
@@ -166,68 +172,90 @@ def _group(pattern: re.Pattern[str], text: str) -> tuple[float, ...] | None:
     return None
 
 
-def frame_of(points: Iterable[ReplyPoint | None]) -> Frame:
-    """The frame that a model counts in, by all of its replies: per cent for Molmo's form; fractions if nothing passes 1
-    and something isn't whole; pixels if something passes 1000; else thousandths."""
-    read = [point for point in points if point is not None and not point.refused]
+_STRAY = -40.0
+"""Log density of a point outside its frame, far below any inside: a few of them tell the frame, a slip in dozens
+doesn't."""
+_PRIOR: Mapping[Frame, float] = {"thousandths": 0.0, "fractions": 0.0, "pixels": -math.log(1e6)}
+"""Log odds before a reply is read: thousandths is what our prompts ask for, so pixels have to be shown, by a point past
+1000 or by some dozens that all fit into smaller pictures."""
+
+
+def frame_of(points: Sequence[ReplyPoint | None], sizes: Sequence[Size]) -> Frame:
+    """The frame that a model counts in, by all of its replies and the sizes of their pictures: per cent for Molmo's
+    form, else the likeliest of thousandths, fractions and pixels, were points spread evenly over a frame. So what fits
+    into every picture, though thousandths needn't, is pixels, and a slip outside the frame changes none of the rest."""
+    read = [(one, size) for one, size in zip(points, sizes, strict=True) if one is not None and not one.refused]
     # by majority, so that one reply in another form doesn't change the frame of all
-    if read and Counter(point.form == "Molmo" for point in read).most_common(1)[0][0]:
+    if read and Counter(point.form == "Molmo" for point, _ in read).most_common(1)[0][0]:
         return "percent"
-    highest = max((max(point.x, point.y) for point in read), default=0.0)
-    if highest <= 1.0 and any(not point.whole for point in read):
-        return "fractions"
-    return "pixels" if highest > 1000.0 else "thousandths"
+    return max(_PRIOR, key=lambda frame: _PRIOR[frame] + sum(_density(*one, frame) for one in read))
 
 
-def in_thousandths(point: ReplyPoint, frame: Frame, size_px: tuple[int, int]) -> tuple[float, float]:
+def _density(point: ReplyPoint, size_px: Size, frame: Frame) -> float:
+    """Log density of a reply's numbers, were they counted in a frame and spread evenly over it."""
+    width, height = _sides(frame, size_px)
+    if not (0 <= point.x <= width and 0 <= point.y <= height):
+        return _STRAY
+    # a corner, [0,1], is whole in every frame: among fractions it is rare, and alone no sign of them
+    return _STRAY / 2 if frame == "fractions" and point.whole else -math.log(width * height)
+
+
+def _sides(frame: Frame, size_px: Size) -> Size:
+    """What x and y count to."""
+    return {"thousandths": WHOLE_SCREEN, "fractions": (1, 1), "percent": (100, 100), "pixels": size_px}[frame]
+
+
+def in_thousandths(point: ReplyPoint, frame: Frame, size_px: Size) -> tuple[float, float]:
     """A point in 0..1000 of its picture; `REFUSED` stays. `size_px`: (width, height) of the picture that was sent."""
     if point.refused:
         return REFUSED
-    if frame == "pixels":
-        return point.x * 1000.0 / size_px[0], point.y * 1000.0 / size_px[1]
-    scale = {"fractions": 1000.0, "percent": 10.0, "thousandths": 1.0}[frame]
-    return point.x * scale, point.y * scale
+    width, height = _sides(frame, size_px)
+    return point.x * UNITS / width, point.y * UNITS / height
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileForms:
-    """How a family of models writes a point: the forms that are its own (() for any, a box counts as its form), and
-    what the numbers count."""
+    """How a family of models writes a point: the forms that are its own (() for any, a box counts as its form), what
+    the numbers count, and in which forms it writes actions."""
 
     forms: tuple[str, ...] = ()
     frame: Frame = "thousandths"
+    actions: tuple[ReplyForm, ...] = ("tool_call", "calls", "pyautogui", "words", "tags")
 
 
 PROFILES: Mapping[ReplyProfile, ProfileForms] = {
-    "vesper": ProfileForms(("[x,y]",)),  # read by `parse_reply` alone
-    "qwen3-vl": ProfileForms(("JSON",)),
-    "ui-tars": ProfileForms(("[x,y]", "tag")),
-    "os-atlas": ProfileForms(("[x,y]", "tag")),
-    "molmo": ProfileForms(("Molmo",), "percent"),
+    "vesper": ProfileForms(("[x,y]",), actions=("tags",)),  # read by `parse_reply` alone
+    "qwen3-vl": ProfileForms(("JSON",), actions=("tool_call",)),
+    "ui-tars": ProfileForms(("[x,y]", "tag"), actions=("calls",)),
+    "os-atlas": ProfileForms(("[x,y]", "tag"), actions=("words",)),
+    "molmo": ProfileForms(("Molmo",), "percent", actions=("tags",)),
     "fractions": ProfileForms(frame="fractions"),
+    "pixels": ProfileForms(frame="pixels"),
     "any": ProfileForms(),
 }
-"""Pixels have none: whether they are those of the picture that was sent or of what the model saw, no reply says."""
+"""Pixels are those of the picture that was sent: whether a model counts those of a picture that its server made of it,
+no reply says."""
 
 
-def profile_point(text: str, profile: ReplyProfile) -> tuple[float, float] | None:
+def profile_point(text: str, profile: ReplyProfile, size_px: Size = WHOLE_SCREEN) -> tuple[float, float] | None:
     """The point of a grounding reply in 0..1000 as a profile reads it, `REFUSED` for a refusal; None where there is
     none, or outside the frame. A point in another form than the profile's is a point all the same."""
     if profile == "vesper":
         return parse_reply(text).point
     found = read_point(text)
-    # no profile counts pixels, so the picture's size doesn't matter: any stands in for it
-    point = None if found is None else in_thousandths(found, PROFILES[profile].frame, (UNITS, UNITS))
+    point = None if found is None else in_thousandths(found, PROFILES[profile].frame, size_px)
     return point if point == REFUSED or (point and all(0 <= side <= UNITS for side in point)) else None
 
 
-def profile_box(text: str, profile: ReplyProfile) -> tuple[float, float, float, float] | None:
+def profile_box(
+    text: str, profile: ReplyProfile, size_px: Size = WHOLE_SCREEN
+) -> tuple[float, float, float, float] | None:
     """The box l, t, r, b of a reply, 0..1000, as a profile other than "vesper" reads it; None without one."""
     found = read_point(text)
     if found is None or not found.box:
         return None
     corners = [
-        in_thousandths(ReplyPoint(x, y, found.form), PROFILES[profile].frame, (UNITS, UNITS))
+        in_thousandths(ReplyPoint(x, y, found.form), PROFILES[profile].frame, size_px)
         for x, y in (found.box[:2], found.box[2:])
     ]
     (l, t), (r, b) = corners
@@ -242,3 +270,20 @@ def in_profile(text: str, profile: ReplyProfile, box: bool) -> bool:
     if found is None or (forms and found.form.removesuffix(" box") not in forms):
         return False
     return found.refused or not box or bool(found.box)
+
+
+def profile_step(
+    text: str, profile: ReplyProfile, space: ActionSpace = ACTION_SPACE, size_px: Size = WHOLE_SCREEN
+) -> ModelReply:
+    """The action of a navigation reply as a profile reads it; an action in our tags is one all the same, since our
+    prompts ask for them. Never raises on text: `error` says why there is no action."""
+    frame = _sides(PROFILES[profile].frame, size_px)
+    # the own forms first: a call of another family may look like a part of one of ours
+    read = (read_form(text, form, frame, space) for form in PROFILES[profile].actions)
+    return next((reply for reply in read if reply.action is not None), None) or parse_reply(text, space)
+
+
+def step_in_profile(text: str, profile: ReplyProfile, space: ActionSpace, size_px: Size) -> bool:
+    """Whether a navigation reply has one of the forms of a profile other than "vesper"."""
+    frame = _sides(PROFILES[profile].frame, size_px)
+    return any(read_form(text, form, frame, space).action is not None for form in PROFILES[profile].actions)

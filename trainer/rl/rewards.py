@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipelines.mapping.items import picture_bytes
+from pipelines.store.images import ImageError, image_size
 from schemas.action_types import ACTION_SPACE, AT_A_POINT, POINTED, REFUSED, WIDEST, ActionSpace
 from schemas.actions import (
     Action,
@@ -41,7 +43,7 @@ from trainer.rl.box_reward import BOX, best_iou, size_agreement
 from trainer.rl.confidence import confidence_reward, without_confidence
 from trainer.rl.own_terms import group_values, labelled, reply_values, total_bounds, weighted
 from trainer.rl.region_consistency import region_consistency
-from trainer.rl.reply_forms import in_profile, profile_point
+from trainer.rl.reply_forms import WHOLE_SCREEN, Size, in_profile, profile_point, profile_step, step_in_profile
 from trainer.settings.rewards import RewardConfig
 
 Box = Sequence[float]
@@ -53,13 +55,14 @@ DEFAULT = RewardConfig()
 @dataclass(frozen=True)
 class ReplyTarget:
     """What a reply is held to. grounding: `boxes`, or `refusal`; navigation: `action`, with `boxes` where known.
-    `space`: which actions a reply may be, those that its model was taught."""
+    `space`: which actions a reply may be, those that its model was taught; `size_px`: of the picture that was sent."""
 
     objective: str
     action: Action | None = None
     boxes: tuple[tuple[float, ...], ...] = ()
     refusal: bool = False
     space: ActionSpace = ACTION_SPACE
+    size_px: Size = WHOLE_SCREEN
 
     def __post_init__(self) -> None:
         if self.objective not in ("grounding", "navigation"):
@@ -75,10 +78,20 @@ class ReplyTarget:
         stands in it."""
         boxes = tuple(tuple(float(side) for side in box) for box in row.get("target_boxes") or ())
         # the truth is read in the widest action space; what a reply may be is up to `space`
-        reply = parse_reply(row["answer"], WIDEST)
+        reply, size_px = parse_reply(row["answer"], WIDEST), _size_px(row)
         if row["objective"] == "grounding":
-            return cls("grounding", None, () if reply.refusal else boxes, reply.refusal, space)
-        return cls(row["objective"], reply.action, boxes, space=space)
+            return cls("grounding", None, () if reply.refusal else boxes, reply.refusal, space, size_px)
+        return cls(row["objective"], reply.action, boxes, space=space, size_px=size_px)
+
+
+def _size_px(row: Mapping[str, Any]) -> Size:
+    """Of a row's current screen, the last of its pictures; only replies that count pixels need it, so a row without
+    pictures, or with one that can't be read, is no error here."""
+    try:
+        data = picture_bytes((row.get("images") or [None])[-1])
+        return WHOLE_SCREEN if data is None else image_size(data)
+    except ImageError:
+        return WHOLE_SCREEN
 
 
 _TAGS = tuple(f"<{slash}{tag}>" for tag in ("think", "action", "conclusion") for slash in ("", "/"))
@@ -94,6 +107,8 @@ def r_format(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> f
         if config.free_form:
             return float(bare is not None and in_profile(bare, config.reply_profile, config.boxes))
         return float(bare is not None and form.fullmatch(bare) is not None)
+    if config.free_form:
+        return float(step_in_profile(text, config.reply_profile, truth.space, truth.size_px))
     # each tag once: of two action blocks no reader could know which one counts
     return float(parse_reply(text, truth.space).tags_ok and all(text.count(tag) == 1 for tag in _TAGS))
 
@@ -105,30 +120,39 @@ def _bare(text: str, config: RewardConfig) -> str | None:
 
 def r_point(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """1 if the point lies in one of the target boxes, borders included; a refusal sample expects [-1,-1]."""
-    return float(point_hit(profile_point(text, config.reply_profile), truth.boxes, truth.refusal))
+    return float(point_hit(_point(text, truth, config), truth.boxes, truth.refusal))
+
+
+def _point(text: str, truth: ReplyTarget, config: RewardConfig) -> tuple[float, float] | None:
+    return profile_point(text, config.reply_profile, truth.size_px)
+
+
+def predicted(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> Action | None:
+    """The action of a navigation reply, read by the profile; None where it holds none."""
+    return profile_step(text, config.reply_profile, truth.space, truth.size_px).action
 
 
 def unreadable(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> bool:
     """Whether a reply holds neither the point nor the action that was asked for, so that every term of it is 0 whatever
     the model meant."""
     if truth.objective == "grounding":
-        return profile_point(text, config.reply_profile) is None
-    return parse_reply(text, truth.space).action is None
+        return _point(text, truth, config) is None
+    return predicted(text, truth, config) is None
 
 
 def r_iou(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """Overlap of the stated box with a true one, see `box_reward.best_iou`."""
-    return best_iou(_bare(text, config) or "", truth.boxes, config.reply_profile)
+    return best_iou(_bare(text, config) or "", truth.boxes, config.reply_profile, truth.size_px)
 
 
 def r_box_size(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """What the stated box loses by its size, see `box_reward.size_agreement`."""
-    return size_agreement(_bare(text, config) or "", truth.boxes, config.reply_profile)
+    return size_agreement(_bare(text, config) or "", truth.boxes, config.reply_profile, truth.size_px)
 
 
 def r_confidence(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """How near the stated confidence is to the one that the point deserves, see `confidence.confidence_reward`."""
-    return confidence_reward(text, truth.boxes, truth.refusal, config.spread, config.reply_profile)
+    return confidence_reward(text, truth.boxes, truth.refusal, config.spread, config.reply_profile, truth.size_px)
 
 
 def point_hit(point: tuple[float, float] | None, boxes: Sequence[Box], refusal: bool = False) -> bool:
@@ -144,7 +168,7 @@ def r_action(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> f
     """R_type + (R_content | R_coord), see `score_action`; an unparsable reply is 0."""
     if truth.action is None:
         raise ValueError("r_action: expected a true action, found none")
-    return score_action(parse_reply(text, truth.space).action, truth.action, truth.boxes, config)
+    return score_action(predicted(text, truth, config), truth.action, truth.boxes, config)
 
 
 def score_action(
@@ -277,8 +301,8 @@ def step_success(
 def succeeds(text: str, truth: ReplyTarget, config: RewardConfig) -> bool:
     """Whether a reply does the step: point in box (or right refusal) for grounding, `step_success` for navigation."""
     if truth.action is None:
-        return point_hit(profile_point(text, config.reply_profile), truth.boxes, truth.refusal)
-    action = parse_reply(text, truth.space).action
+        return point_hit(_point(text, truth, config), truth.boxes, truth.refusal)
+    action = predicted(text, truth, config)
     # without boxes the distance alone decides
     return any(step_success(action, truth.action, box, config) for box in truth.boxes or (None,))
 
@@ -337,7 +361,7 @@ def group_scores(texts: Sequence[str], truth: ReplyTarget, config: RewardConfig 
     scores = [score(text, truth, config) for text in texts]
     if truth.objective == "grounding" and config.w_consistency:
         # K replies vote together: the only term that needs the group and no truth
-        agreed = region_consistency(texts, config.region, config.reply_profile)
+        agreed = region_consistency(texts, config.region, config.reply_profile, truth.size_px)
         scores = [
             {**one, "consistency": more, "total": one["total"] + config.w_consistency * more}
             for one, more in zip(scores, agreed, strict=True)

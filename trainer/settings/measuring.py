@@ -22,7 +22,7 @@ class EvalConfig(Settings):
         None, "Tokens of a reply to a navigation prompt; null: as the checkpoint's preset has it.", ge=1
     )
     batch_size: Whole = setting(64, "Samples that are answered at a time.", ge=1)
-    reply_profile: ReplyProfile = setting("vesper", "Whose way of writing a point grounding replies are read by.")
+    reply_profile: ReplyProfile = setting("vesper", "Whose way of writing points and actions replies are read by.")
     reading: Mode | None = setting(
         None, "How screens are looked at (`reading.mode`); null: as the checkpoint was trained."
     )

@@ -14,8 +14,8 @@ CONFIDENCE_SPREAD = 1.0
 """Standard deviation of a Gaussian in half sides of the element: on the middle of a border it is exp(-1/2)."""
 
 
-ReplyProfile = Literal["vesper", "qwen3-vl", "ui-tars", "os-atlas", "molmo", "fractions", "any"]
-"""Whose way of writing a point a grounding reply is read by (`trainer.rl.reply_forms`)."""
+ReplyProfile = Literal["vesper", "qwen3-vl", "ui-tars", "os-atlas", "molmo", "fractions", "pixels", "any"]
+"""Whose way of writing points and actions replies are read by (`trainer.rl.reply_forms`)."""
 UNREADABLE_SHARE = 0.2
 """Share of replies without anything that can be read from which on a warning says so."""
 
@@ -62,7 +62,9 @@ class RewardConfig(Settings):
     )
 
     reply_profile: ReplyProfile = setting(
-        "vesper", "Whose way of writing a point grounding replies are read by; vesper: `[x,y]` alone.", neutral=True
+        "vesper",
+        "Whose way of writing points and actions replies are read by; vesper: `[x,y]` and our three tags alone.",
+        neutral=True,
     )
     warn_unreadable: Number = setting(
         UNREADABLE_SHARE, "Share of unreadable replies above which a warning shows one.", ge=0, le=1, neutral=True

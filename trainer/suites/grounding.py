@@ -164,7 +164,7 @@ def _score(records: Sequence[dict[str, Any]], frame: Frame | None) -> Frame:
     Returns the frame."""
     said = [None if r["read"] is None else ReplyPoint(*r["read"]) for r in records]
     # one reply may be ambiguous; all together show what the numbers count
-    frame = frame or frame_of(said)
+    frame = frame or frame_of(said, [record["size_px"] for record in records])
     for record, point in zip(records, said, strict=True):
         found = None if point is None else in_thousandths(point, frame, record["size_px"])
         record["hit"] = None if record["why"] else _right(found, record)

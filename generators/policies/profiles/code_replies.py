@@ -14,6 +14,8 @@ from schemas.actions import MAX_REPLY, Action, ModelReply
 
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
 _WORDS: dict[str, Action] = {"WAIT": Wait(), "DONE": Finished(""), "FAIL": Finished("failure")}
+MOST_CODE = 8_192
+"""Longest script that is read, in characters: Python's parser takes 3 µs for each, and every reward may call it."""
 _SILENT = re.compile(r"\s*(?:import\s+[\w, ]+|from\s+\w+\s+import\s+[\w, *]+)\s*")
 """Imports say nothing of what is to be done."""
 
@@ -27,6 +29,8 @@ def read_code(text: str, frame: tuple[float, float], space: ActionSpace, last: b
     thought = text.partition("```")[0].strip() if "```" in text else ""
     blocks = _FENCED.findall(text) or [text.replace("```", "")]
     code = "\n".join(line for block in blocks for line in block.splitlines() if not _SILENT.fullmatch(line)).strip()
+    if len(code) > MOST_CODE:
+        raise ValueError(f"expected at most {MOST_CODE} characters of code, found {len(code)}")
     if code.upper() in _WORDS:
         return ModelReply(thought, _WORDS[code.upper()])
     actions: list[Action] = []

@@ -17,6 +17,7 @@ from schemas.ids import digest
 from schemas.settings import Flag, Number, Settings, Whole, nearest, setting
 
 FOLDER = Path(__file__).parent
+ReplyForm = Literal["tags", "tool_call", "calls", "pyautogui", "words"]
 OWN = "vesper"
 """How this project asks, of which `--words`, `--history` and `--thinking` choose: the default, and no file."""
 
@@ -84,10 +85,10 @@ class Profile(Settings):
     """See the module."""
 
     name: str = setting("", "What reports call it.")
-    reply: Literal["tags", "tool_call", "calls", "pyautogui"] = setting(
+    reply: ReplyForm = setting(
         ...,
         "How an action is written: in our three tags; as JSON in <tool_call>; behind Action: as a call in lower case; "
-        "as pyautogui code.",
+        "as pyautogui code; behind actions: as a word in capitals, with what it needs in brackets.",
     )
     frame: Literal["relative", "pixels"] = setting("relative", "What coordinates count: `units`, or pixels as sent.")
     enter_after_type: Literal["never", "web"] = setting("never", "Where the harness presses Enter after each Type.")

@@ -1,4 +1,4 @@
-"""What published models write → our actions and points: tool calls in JSON, calls behind `Action:`, brackets.
+"""What published models write → our actions and points: tool calls in JSON, calls behind `Action:`, words, brackets.
 
 A reply is read in its profile's form or not at all: what is cut, holds no call, names an action without a counterpart
 here or points outside the picture is unreadable and says why. Reading takes time linear in the text.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from generators.policies.profiles.code_replies import read_code
-from generators.policies.profiles.profile import Profile, ProfilePrompt
+from generators.policies.profiles.profile import Profile, ProfilePrompt, ReplyForm
 from schemas.action_types import (
     ACTION_SPACE,
     REFUSED,
@@ -58,6 +58,9 @@ _ARGUMENT = re.compile(r"\b([a-z_]{1,20})\s?=\s?(?:'([^']*)'|\"([^\"]*)\")")
 _ESCAPED = re.compile(r"\\(['\"\\nt])")
 _POINTS_OF = {"coordinate": ("start_box", "start_point", "point"), "coordinate2": ("end_box", "end_point")}
 _TEXTED = frozenset({"type", "finished", "call_user"})
+_WORD = re.compile(r"\s*([A-Z_]{3,20})[ \t]*(?:<point>([^<]{1,60})</point>|\[(.*)\])?\s*", re.DOTALL)
+_ACTIONS = re.compile(r"\bactions?\s{0,4}:", re.IGNORECASE)
+_NAME_OF_WORD = {"complete": "finished", "enter": "press_enter"}
 
 _POINTED: Mapping[str, Callable[[Point], Action]] = {
     **dict.fromkeys(("click", "left_click", "tap", "left_single"), Click),
@@ -92,14 +95,21 @@ def read_action(
 ) -> ModelReply:
     """A reply to a navigation prompt as an action of `space`; `size` is that of the picture that was sent. Never raises
     on text: `error` says why there is no action."""
-    if profile.reply == "tags":
+    return read_form(text, profile.reply, _frame(profile, prompt, size), space, prompt.several == "last")
+
+
+def read_form(
+    text: str, form: ReplyForm, frame: Frame, space: ActionSpace = ACTION_SPACE, last: bool = False
+) -> ModelReply:
+    """A reply in a form as an action of `space`; `last`: of several calls that one counts, else the first. Never raises
+    on text: `error` says why there is no action."""
+    if form == "tags":
         return parse_reply(text, space)
     try:
-        if profile.reply == "pyautogui":
-            return read_code(text, _frame(profile, prompt, size), space, prompt.several == "last")
-        called = _called(text, profile, prompt)
-        action = _action(called, _frame(profile, prompt, size), space)
-        return ModelReply(called.thought, action, called.conclusion)
+        if form == "pyautogui":
+            return read_code(text, frame, space, last)
+        called = _called(text, form, last)
+        return ModelReply(called.thought, _action(called, frame, space), called.conclusion)
     # RecursionError: JSON that is nested ten thousand levels deep.
     except (ValueError, RecursionError) as error:
         return ModelReply(error=f"reply: {error}"[:300])
@@ -115,7 +125,7 @@ def read_place(text: str, profile: Profile, size: Size) -> Place | None:
         if profile.reply == "pyautogui":
             return _code_place(text, frame)
         try:
-            called = _called(text, profile, prompt)
+            called = _called(text, profile.reply, prompt.several == "last")
         except ValueError:
             # No call: some models answer a grounding question by a bracket alone.
             return _bracketed(_thought(text)[1], prompt, frame)
@@ -142,13 +152,13 @@ def _frame(profile: Profile, prompt: ProfilePrompt, size: Size) -> Frame:
 
 
 # --- the form of a reply
-def _called(text: str, profile: Profile, prompt: ProfilePrompt) -> CalledAction:
+def _called(text: str, form: ReplyForm, last: bool) -> CalledAction:
     # Before anything is matched: reading is linear, and endless text is endless all the same.
     if len(text) > MAX_REPLY:
         raise ValueError(f"expected at most {MAX_REPLY} characters, found {len(text)}")
     thought, said = _thought(text)
     # Of several calls the profile says which one its harness carries out.
-    return (_of_tool_call if profile.reply == "tool_call" else _of_call)(thought, said, prompt.several == "last")
+    return {"tool_call": _of_tool_call, "words": _of_word}.get(form, _of_call)(thought, said, last)
 
 
 def _thought(text: str) -> tuple[str, str]:
@@ -207,6 +217,22 @@ def _of_call(thought: str, said: str, last: bool) -> CalledAction:
         arguments |= {"text": given.get("app_name", ""), "direction": given.get("direction", "").lower()}
         arguments["keys"] = given.get("key", "").split()
     return CalledAction(name, arguments, thought or head.partition("Thought:")[2].strip())
+
+
+def _of_word(thought: str, said: str, last: bool) -> CalledAction:
+    """OS-Atlas: `thoughts: …`, `actions:`, and on a line of its own `CLICK <point>[[1,2]]</point>` or `TYPE [text]`."""
+    head, *parts = _ACTIONS.split(said)
+    # A typed text may hold line breaks, so one call is read whole; of several the first line or the last counts.
+    written = parts[-1].strip() if parts else ""
+    found = _WORD.fullmatch(written) or _WORD.fullmatch((written.splitlines() or [""])[-1 if last else 0])
+    if found is None:
+        raise ValueError(f"expected actions: with a word in capitals, found {said[-80:]!r}")
+    name, text = found[1].lower(), (found[3] or "").strip()
+    arguments: dict[str, object] = {"text": text, "direction": text.lower().removeprefix("direction ")}
+    if found[2]:
+        arguments["coordinate"] = numbers_in(found[2])
+    thought = thought or head.partition(":")[2].strip()
+    return CalledAction(_NAME_OF_WORD.get(name, name), arguments, thought)
 
 
 def _unescaped(found: re.Match[str]) -> str:

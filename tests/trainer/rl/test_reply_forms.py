@@ -55,15 +55,37 @@ def test_a_reply_without_a_point_gives_none(reply: str) -> None:
     assert read_point(reply) is None
 
 
-def test_the_frame_is_found_from_all_replies() -> None:
-    def points(*pairs: tuple[float, float]) -> list[ReplyPoint | None]:
-        return [*(ReplyPoint(x, y, "[x,y]") for x, y in pairs), None]
+def found(*pairs: tuple[float, float], size_px: tuple[int, int] = (1920, 1080), form: str = "[x,y]") -> str:
+    points = [ReplyPoint(x, y, form) for x, y in pairs]
+    return frame_of([*points, None], [size_px] * (len(points) + 1))
 
-    assert frame_of(points((1, 0), (0.25, 0.5))) == "fractions"
-    assert frame_of(points((250, 400), (12, 999))) == "thousandths"
-    assert frame_of(points((250, 400), (1400, 20))) == "pixels", "one reply past 1000 tells of the others, too"
-    assert frame_of([ReplyPoint(25.0, 40.0, "Molmo")]) == "percent"
-    assert frame_of([]) == "thousandths"
+
+def test_the_frame_is_found_from_all_replies() -> None:
+    assert found((1, 0), (0.25, 0.5)) == "fractions"
+    assert found((250, 400), (12, 999)) == "thousandths"
+    assert found((250, 400), (1400, 20)) == "pixels", "one reply past 1000 tells of the others, too"
+    assert found((25.0, 40.0), form="Molmo") == "percent"
+    assert found() == "thousandths" and found((0, 0)) == "thousandths" and found((1, 1)) == "thousandths"
+
+
+PHONE = (360, 640)
+
+
+@pytest.mark.parametrize("size_px", [PHONE, (200, 100), (1920, 1080), (800, 600)])
+def test_pixels_are_found_on_small_and_large_pictures_and_thousandths_too(size_px: tuple[int, int]) -> None:
+    places = [((7 * n) % 10 / 10 + 0.04, (3 * n) % 10 / 10 + 0.04) for n in range(20)]
+    assert found(*((x * size_px[0], y * size_px[1]) for x, y in places), size_px=size_px) == "pixels"
+    assert found(*((x * 1000, y * 1000) for x, y in places), size_px=size_px) == "thousandths"
+    assert found(*places, size_px=size_px) == "fractions"
+
+
+def test_a_slip_outside_the_frame_changes_none_of_the_rest() -> None:
+    assert found(*[(250, 400)] * 30, (1234, 567)) == "thousandths"
+    assert found(*[(0.25, 0.4)] * 30, (12, 7)) == "fractions"
+    assert found(*[(1250, 400)] * 30, (2500, 700)) == "pixels"
+
+
+def test_a_point_is_turned_into_thousandths_of_its_frame() -> None:
     assert in_thousandths(ReplyPoint(960, 270, "[x,y]"), "pixels", (1920, 1080)) == (500, 250)
     assert in_thousandths(ReplyPoint(0.25, 0.5, "[x,y]"), "fractions", (1920, 1080)) == (250, 500)
 

@@ -6,7 +6,20 @@ import logging
 import time
 
 import pytest
+from drawn import draw
 
+from pipelines.prompts import reply_text
+from schemas.action_types import (
+    Action,
+    Click,
+    Finished,
+    Hotkey,
+    Launch,
+    PressBack,
+    PressEnter,
+    Scroll,
+    Type,
+)
 from trainer.rl.reply_forms import PROFILES
 from trainer.rl.rewards import ReplyTarget, group_scores, score, succeeds, unreadable
 from trainer.rl.unreadable import unreadable_share
@@ -21,9 +34,10 @@ OWN: dict[ReplyProfile, str] = {
     "os-atlas": "<|object_ref_start|>field<|object_ref_end|><|box_start|>({x},{y}),({x},{y})<|box_end|>",
     "molmo": '<point x="{x}" y="{y}" alt="field">field</point>',
     "fractions": "pyautogui.click(x={x}, y={y})",
+    "pixels": "Action: click(start_box='({x},{y})')",
     "any": "<think>Perhaps [1,2].</think> It lies at ({x}, {y}).",
 }
-SCALES = {"thousandths": 1.0, "percent": 0.1, "fractions": 0.001}
+SCALES = {"thousandths": 1.0, "percent": 0.1, "fractions": 0.001, "pixels": 1.0}
 
 
 def said(profile: ReplyProfile, x: float, y: float) -> str:
@@ -74,6 +88,79 @@ def test_a_large_share_of_unreadable_replies_is_said_aloud(caplog: pytest.LogCap
     assert unreadable_share([], RewardConfig(), "none") == 0.0 and not caplog.text
 
 
+def test_pixels_are_those_of_the_row_s_picture() -> None:
+    row = {"objective": "grounding", "answer": "[200,400]", "images": [{"bytes": draw({}, (500, 250))}]}
+    truth = ReplyTarget.of_sample({**row, "target_boxes": [BOX]})
+    config = RewardConfig(reply_profile="pixels", w_iou=1.0, w_consistency=1.0)
+    assert truth.size_px == (500, 250)
+    # 40 % and 20 % of 500, 30 % and 50 % of 250: the box of BOX in pixels
+    one = group_scores(["[50,75,150,125]"], truth, config)[0]
+    assert (one["point"], one["iou"], one["consistency"]) == (1.0, 1.0, 1.0)
+    assert score("[200,400]", truth, config)["point"] == 0.0, "below the picture's end"
+
+
+STEPS: dict[ReplyProfile, dict[str, Action]] = {
+    "qwen3-vl": {
+        '<tool_call>\n{"name": "use", "arguments": {"action": "click", "coordinate": [200, 400]}}\n</tool_call>': (
+            Click((200, 400))
+        ),
+        'Thought: it\n<tool_call>{"name": "use", "arguments": {"action": "type", "text": "a [b]"}}</tool_call>': (
+            Type("a [b]")
+        ),
+    },
+    "ui-tars": {
+        "Thought: the field.\nAction: click(start_box='<|box_start|>(200,400)<|box_end|>')": Click((200, 400)),
+        "Thought: the field.\nAction: click(point='<point>200 400</point>')": Click((200, 400)),
+        "Action: hotkey(key='ctrl c')": Hotkey(("ctrl", "c")),
+    },
+    "os-atlas": {
+        "thoughts:\ntap the field\nactions:\nCLICK <point>[[200, 400]]</point>": Click((200, 400)),
+        "actions:\nTYPE [a [b]\nc]": Type("a [b]\nc"),
+        "thoughts: below\nactions: SCROLL [DOWN]": Scroll(direction="down"),
+        "actions:\nOPEN_APP [Clock]": Launch(app="Clock"),
+        "actions:\nPRESS_BACK": PressBack(),
+        "actions:\nENTER": PressEnter(),
+        "actions:\nCOMPLETE": Finished(""),
+    },
+    "pixels": {"```python\npyautogui.click(200, 400)\n```": Click((200, 400))},
+    "fractions": {"Action: click(start_box='(0.2,0.4)')": Click((200, 400))},
+}
+
+
+@pytest.mark.parametrize("profile", STEPS)
+def test_a_step_in_a_profile_s_own_form_earns_what_it_earns_in_ours(profile: ReplyProfile) -> None:
+    config, any_form = RewardConfig(reply_profile=profile), RewardConfig(reply_profile="any")
+    for text, action in STEPS[profile].items():
+        truth = ReplyTarget("navigation", action)
+        ours = reply_text(action, "web")
+        assert score(text, truth, config) == score(ours, truth), text
+        assert succeeds(text, truth, config) and not unreadable(text, truth, config)
+        assert profile == "fractions" or score(text, truth, any_form)["action"] == score(ours, truth)["action"]
+        assert unreadable(text, truth), "the tags are the default's alone"
+        asked = score(ours, truth, config)
+        assert asked["action"] == score(ours, truth)["action"], "what our prompts ask for is read beside it"
+        assert asked["format"] == float(profile in ("pixels", "fractions"))
+    many = ReplyTarget("navigation", Click((200, 400)))
+    for cut in ("<tool_call>{", "Action: click(", "actions:\nCLICK <point>[[1, 2]", "actions:", "", "CLICK [1,2]"):
+        assert unreadable(cut, many, config), cut
+
+
+def test_numbers_that_hit_in_another_frame_are_said_aloud(caplog: pytest.LogCaptureFixture) -> None:
+    boxes = [(100.0 * n, 50.0 * n, 100.0 * n + 50, 50.0 * n + 50) for n in range(1, 9)]
+    truths = [ReplyTarget("grounding", boxes=(box,), size_px=(500, 250)) for box in boxes]
+    middles = [((box[0] + 25) / 2, (box[1] + 25) / 4) for box in boxes]
+    replies = [(f"[{x:g},{y:g}]", truth) for (x, y), truth in zip(middles, truths, strict=True)]
+    with caplog.at_level(logging.WARNING):
+        unreadable_share(replies, RewardConfig(reply_profile="any"), "update 3")
+    assert "update 3: 8 of 8 questions are hit if the numbers of the replies are pixels" in caplog.text
+    caplog.clear()
+    unreadable_share(replies, RewardConfig(reply_profile="pixels"), "update 3")
+    unreadable_share(replies[:4] * 8, RewardConfig(reply_profile="any"), "four questions are no sign")
+    right = [(f"[{box[0] + 25:g},{box[1] + 25:g}]", truth) for box, truth in zip(boxes, truths, strict=True)]
+    unreadable_share(right, RewardConfig(), "update 4")
+    assert not caplog.text
+
+
 LENGTH, LIMIT_S = 64_000, 0.05
 """Characters of a text that is timed, and how long its whole score may take."""
 PIECES = (
@@ -90,17 +177,23 @@ PIECES = (
     "x=1,y=",
     " \t\n",
     "\\'",
+    "actions:",
+    "TYPE [",
+    "<tool_call>",
+    "```\n",
+    "Action: click(",
 )
 
 
 @pytest.mark.parametrize("piece", PIECES)
 @pytest.mark.parametrize("head", ["", "Click(", "</think>["])
 @pytest.mark.parametrize("profile", ["vesper", "any"])
-def test_no_reply_stops_its_reward(profile: ReplyProfile, head: str, piece: str) -> None:
+@pytest.mark.parametrize("truth", [GROUND, ReplyTarget("navigation", Click((200, 400)))], ids=["point", "step"])
+def test_no_reply_stops_its_reward(truth: ReplyTarget, profile: ReplyProfile, head: str, piece: str) -> None:
     config = RewardConfig(reply_profile=profile, w_iou=1.0, w_box_size=1.0, w_confidence=1.0)
     text, taken = (head + piece * LENGTH)[:LENGTH], []
     for _ in range(4):  # the best of some: a busy machine slows a single run down
         began = time.process_time()
-        score(text, GROUND, config)
+        score(text, truth, config)
         taken.append(time.process_time() - began)
     assert min(taken) < LIMIT_S

@@ -25,8 +25,9 @@ FORMS = {
     "<|box_start|>({x},{y}),({x},{y})<|box_end|>": "thousandths",
     "pyautogui.click(x={x}, y={y})": "fractions",
     '<point x="{x}" y="{y}" alt="it">it</point>': "percent",
+    "Action: click(start_box='({x},{y})')": "pixels",
 }
-SCALES = {"thousandths": 1000.0, "fractions": 1.0, "percent": 100.0}
+SCALES = {"thousandths": (1000, 1000), "fractions": (1, 1), "percent": (100, 100), "pixels": (WIDTH, HEIGHT)}
 
 
 def evaluated(tmp_path: Path, reply: Any) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def test_each_form_is_a_hit_on_every_question(form: str, tmp_path: Path, capsys:
     def reply(body: dict[str, Any]) -> str:
         where = targets(tmp_path / "raw")
         x, y = next(point for words, point in where.items() if f"Where is {words}?" in text_of(body))
-        return form.format(x=round(x * scale, 4), y=round(y * scale, 4))
+        return form.format(x=round(x * scale[0], 4), y=round(y * scale[1], 4))
 
     summary = evaluated(tmp_path, reply)["summary"]
     told = capsys.readouterr().out

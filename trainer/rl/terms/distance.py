@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 
 from schemas.action_types import AT_A_POINT, REFUSED
-from schemas.actions import Action, Drag, parse_reply
+from schemas.actions import Action, Drag
 from schemas.settings import Number, Settings, setting
-from trainer.rl.reply_forms import profile_point
+from trainer.rl.reply_forms import profile_point, profile_step
 from trainer.rl.rewards import Box, ReplyTarget
 from trainer.settings.rewards import ReplyProfile
 
@@ -21,7 +21,7 @@ class DistanceOptions(Settings):
     """Options of the term `distance`."""
 
     reach: Number = setting(140.0, "Distance in 1/1000 of the screen at which 1/e of the reward is left.", gt=0)
-    profile: ReplyProfile = setting("vesper", "Whose way of writing a point grounding replies are read by.")
+    profile: ReplyProfile = setting("vesper", "Whose way of writing points and actions replies are read by.")
 
 
 def distance(text: str, truth: ReplyTarget, **options: object) -> float:
@@ -33,11 +33,12 @@ def distance(text: str, truth: ReplyTarget, **options: object) -> float:
     """
     config = DistanceOptions.parsed(options, "reward term distance")
     if truth.action is None:
-        found = profile_point(text, config.profile)
+        found = profile_point(text, config.profile, truth.size_px)
         if truth.refusal or found is None or found == REFUSED:
             return float(truth.refusal and found == REFUSED)
         return _worth(found, truth.boxes, config.reach)
-    return _of_action(parse_reply(text, truth.space).action, truth.action, truth.boxes, config.reach)
+    found_action = profile_step(text, config.profile, truth.space, truth.size_px).action
+    return _of_action(found_action, truth.action, truth.boxes, config.reach)
 
 
 def _of_action(found: Action | None, truth: Action, boxes: Sequence[Box], reach: float) -> float:

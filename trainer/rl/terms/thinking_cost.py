@@ -19,7 +19,7 @@ class ThinkingCostOptions(Settings):
     """Options of the term `thinking_cost`."""
 
     free: Whole = setting(0, "Characters of a thought that count as none.", ge=0)
-    profile: ReplyProfile = setting("vesper", "Whose way of writing a point grounding replies are read by.")
+    profile: ReplyProfile = setting("vesper", "Whose way of writing points and actions replies are read by.")
 
 
 def thinking_cost(texts: Sequence[str], truth: ReplyTarget, **options: object) -> list[float]:
