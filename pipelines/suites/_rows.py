@@ -6,14 +6,14 @@ import json
 import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordError
 from pipelines.mapping.items import is_text, picture_bytes
-from pipelines.native.record_readers import holds_json_lines, json_lines, json_list, parquet_rows
+from pipelines.native.record_readers import holds_json_lines, json_lines, json_list, last_may_end, parquet_rows
 from pipelines.store.images import ImageError, image_size
 from pipelines.suites import BadRow, SuiteItem
 from schemas.coordinates import OffScreen, screen_box
@@ -133,16 +133,25 @@ def items(raw: Raw, form: Form, patterns: Sequence[str]) -> Iterator[SuiteItem |
 
 
 def records(raw: Raw, patterns: Sequence[str]) -> Iterator[Record | BadRow]:
-    """Rows of JSON lists, JSON lines and parquet, and of result documents (`{"details": [...]}`); a stream."""
+    """Rows of JSON lists, JSON lines and parquet, and of result documents (`{"details": [...]}`); a stream. A file of
+    which no row can be read ends with that, as one that was cut (`BadRow.ends`; of sources `counts.FileLook` says so).
+    """
     names = sorted({name for pattern in patterns for name in raw.files(pattern)})
     if not names:
         yield BadRow("", "folder", "no_files", f"expected files that match {', '.join(patterns)}")
     for name in names:
-        for found in _records(raw, name):
-            if isinstance(found, Broken):
-                yield BadRow(found.file, found.locator, found.reason, found.detail, found.ends)
-            else:
+        read, broken = False, None
+        for found in last_may_end(_records(raw, name)):
+            if isinstance(found, Record):
+                read = True
                 yield found
+                continue
+            # Held back by one: only at the end is it known whether anything of the file could be read.
+            if broken is not None:
+                yield broken
+            broken = BadRow(found.file, found.locator, found.reason, found.detail, found.ends)
+        if broken is not None:
+            yield broken if read else replace(broken, ends=True)
 
 
 def _records(raw: Raw, name: str) -> Iterator[Record | Broken]:

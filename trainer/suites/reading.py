@@ -1,7 +1,8 @@
 """Native files of a grounding benchmark → questions with their truth and the labels that results are broken down by.
 
 The rows are read by `pipelines.suites` (boxes, frames, pictures, bad rows); a benchmark adds what scoring needs and
-decontamination doesn't: labels, refusals, which files and wordings are asked. What can't be asked is counted by reason.
+decontamination doesn't: labels, refusals, which files and wordings are asked. What can't be asked is counted by reason;
+a file that ends too early is no reason but a damaged copy, and stops the suite as it stops a source.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ def questions(
     """The benchmark's questions in the order of its files, a stream; `read` counts along.
 
     `limit`: only the questions of the smallest hash of (seed, id), so that more rows move little (those are held in
-    memory, in the order of their ids). Raises `ValueError` for a folder without files of the benchmark.
+    memory, in the order of their ids). Raises `ValueError` for a folder without files of the benchmark, and for a file
+    that can't be read to its end: a score over the rest would look like one over all.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"{benchmark.name}: expected a limit of at least 1, found {limit}")
@@ -145,6 +147,11 @@ def _questions(benchmark: Benchmark, raw: Raw, read: Read) -> Iterator[Grounding
             continue
         # one file at a time, so that its name is known; a name that is no glob pattern matches itself
         for item in read_rows(raw, replace(benchmark.form, box_of=noting), (_literal(file),)):
+            if isinstance(item, BadRow) and item.ends:
+                raise ValueError(
+                    f"{benchmark.name}: {item.file} can't be read on behind {item.locator}; copy the file again "
+                    f"({item.reason}: {item.detail[:120]})"
+                )
             if isinstance(item, BadRow):
                 read.drop(item.reason, f"{item.file} {item.locator} {item.detail}")
                 continue

@@ -311,6 +311,24 @@ def test_bad_folders_names_and_answers_are_told(tmp_path: Path) -> None:
         ask("screenspot_v2", tmp_path, by_words())
 
 
+@pytest.mark.parametrize("name", ["screenspot_desktop_v2.json", "screenspot_desktop_v2.jsonl"])
+@pytest.mark.parametrize("damage", ["cut", "junk", "zeros"])
+def test_a_damaged_copy_stops_the_suite_instead_of_leaving_rows_out(damage: str, name: str, tmp_path: Path) -> None:
+    native.screenspot_v2(tmp_path)
+    file = tmp_path / name
+    rows = [{"img_filename": f"{n}.png", "bbox": [1, 1, 5, 5], "instruction": f"the {n}th"} for n in range(6)]
+    write(tmp_path, name, rows)
+    whole = file.read_bytes()
+    damaged = {
+        "cut": whole[: len(whole) // 2 - 9],
+        "junk": b"<!doctype html><title>404</title>",
+        "zeros": bytes(len(whole)),
+    }
+    file.write_bytes(damaged[damage])
+    with pytest.raises(ValueError, match=f"screenspot_v2: {name} can't be read on.*copy the file again"):
+        ask("screenspot_v2", tmp_path, by_words())
+
+
 def test_a_real_checkpoint_answers(model: Any, processor: Any, tmp_path: Path) -> None:
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.suites.answering import CheckpointAnswers
