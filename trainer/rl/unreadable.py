@@ -49,8 +49,9 @@ def other_frame(replies: Sequence[tuple[str, ReplyTarget]], config: RewardConfig
     # questions, not replies: a group that says the same of one element hits it by chance all at once
     hits: dict[Frame, set[ReplyTarget]] = {frame: set() for frame in FRAMES}
     for text, truth in asked:
-        point = read_point(text)
-        for frame in FRAMES if point is not None else ():
+        if (point := read_point(text)) is None:
+            continue
+        for frame in FRAMES:
             if point_hit(in_thousandths(point, frame, truth.size_px), truth.boxes):
                 hits[frame].add(truth)
     every = len({truth for _, truth in asked})
