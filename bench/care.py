@@ -19,14 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from generators.policies.care_agents import TEMPERS
-from generators.proving.care_bench import (
-    LabelledStep,
-    care_steps,
-    faults,
-    inner_care,
-    phone_steps,
-    recognition,
-)
+from generators.proving.care_bench import LabelledStep, care_steps, faults, inner_care, phone_steps, recognition
 from generators.proving.care_heldout import ORIGIN, heldout_steps
 from generators.proving.care_sheet import chosen, sheet, steps_of
 from generators.worlds.care.care_case import CareCase

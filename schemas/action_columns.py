@@ -218,9 +218,7 @@ def _refuse_scrolls(column: dict[str, pa.Array]) -> None:
         pc.xor(pc.equal(word, "left"), pc.less(_way(column["x1"], column["x2"]), 0)),
     )
     still = pc.if_else(
-        _is_in(word, ["up", "down"]),
-        pc.equal(column["y1"], column["y2"]),
-        pc.equal(column["x1"], column["x2"]),
+        _is_in(word, ["up", "down"]), pc.equal(column["y1"], column["y2"]), pc.equal(column["x1"], column["x2"])
     )
     against = pc.or_(pc.invert(goes), still)
     _refuse(pc.and_(scroll, pc.fill_null(against, False)), kind, "direction contradicts its points")

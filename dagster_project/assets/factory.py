@@ -178,10 +178,7 @@ def _observed(shown_on: str, name: str, manifest: Manifest, store: StoreResource
 
 
 def _given(
-    stage: GraphStage,
-    stages: Mapping[str, GraphStage],
-    context: dg.AssetExecutionContext,
-    shown: Shown,
+    stage: GraphStage, stages: Mapping[str, GraphStage], context: dg.AssetExecutionContext, shown: Shown
 ) -> Given:
     """What the launchpad sets for a stage. The first stage of a run looks at what is set for all of them, so that a
     wrong value ends the run before anything is made."""
@@ -223,11 +220,7 @@ def _notify(what: str, key: str, facts: Mapping[str, object]) -> None:
 
 
 def _result(
-    stage: GraphStage,
-    manifest: Manifest,
-    store: StoreResource,
-    context: dg.AssetExecutionContext,
-    seconds: float,
+    stage: GraphStage, manifest: Manifest, store: StoreResource, context: dg.AssetExecutionContext, seconds: float
 ) -> dg.MaterializeResult:
     metadata = describe(stage, manifest, store.open(), _confirmed(context.instance, manifest.inputs))
     if (lineage := context.assets_def.metadata_by_key[context.asset_key].get("dagster/column_lineage")) is not None:

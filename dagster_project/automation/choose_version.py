@@ -110,12 +110,7 @@ def _choose(
     opened = store.open()
     try:
         change = act(
-            opened,
-            config.asset,
-            config.version or None,
-            why=config.why,
-            force=config.force,
-            alias=config.alias.alias,
+            opened, config.asset, config.version or None, why=config.why, force=config.force, alias=config.alias.alias
         )
     except (StoreError, ValueError) as error:
         raise dg.Failure(str(error), allow_retries=False) from None

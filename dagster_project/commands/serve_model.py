@@ -66,10 +66,7 @@ def serve_rollouts(options: argparse.Namespace) -> int:
         access["key"] = secrets.token_urlsafe(24)
         key_text = f", its key is {access['key']} (for the learner: VLLM_API_KEY; to say one: {KEY_VARIABLE})"
     server = RolloutServer(
-        _loaded(options),
-        weights_root=options.weights_root,
-        weight_transfer=options.weight_transfer,
-        **access,
+        _loaded(options), weights_root=options.weights_root, weight_transfer=options.weight_transfer, **access
     )
     return until_stopped(server, options, lambda url: f"{server.name} at {url.removesuffix('/v1')}{key_text}")
 

@@ -80,10 +80,7 @@ def run_event(event: Event) -> RunEvent:
         ],
         outputs=[
             OutputDataset(
-                one["namespace"],
-                one["name"],
-                facets=_facets(one["facets"]),
-                outputFacets=_facets(one["outputFacets"]),
+                one["namespace"], one["name"], facets=_facets(one["facets"]), outputFacets=_facets(one["outputFacets"])
             )
             for one in event["outputs"]
         ],

@@ -67,11 +67,7 @@ class TableVersions:
         return scan(open_files(self._of(stems)), columns, where)
 
     def with_ids(
-        self,
-        columns: Sequence[str],
-        column: str,
-        ids: Collection[str],
-        where: pc.Expression | None = None,
+        self, columns: Sequence[str], column: str, ids: Collection[str], where: pc.Expression | None = None
     ) -> list[tuple[Path, Row]]:
         """Rows whose text `column` is one of `ids` (and that meet `where`); of the files only those are opened that the
         index names."""

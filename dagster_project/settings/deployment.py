@@ -145,8 +145,7 @@ class GenerationSettings(Settings):
 
     rounds: Whole = setting(0, "Rounds that the sensor next_round runs by itself, one after the other; 0: none.", ge=0)
     steer: Flag = setting(
-        False,
-        "The promoted evaluations (feedback/evaluations) move a round's shares of easy, medium and hard tasks.",
+        False, "The promoted evaluations (feedback/evaluations) move a round's shares of easy, medium and hard tasks."
     )
     device: tuple[Place, ...] = setting(
         (),

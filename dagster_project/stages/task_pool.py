@@ -26,12 +26,7 @@ from schemas.tables import Tasks
 
 def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]:
     """The pool over the gold of `names`, and what rounds of the generation loop have verified."""
-    common: dict[str, Any] = {
-        "kinds": ("parquet",),
-        "owners": deployment.owners,
-        "table": "tasks",
-        "columns": Tasks,
-    }
+    common: dict[str, Any] = {"kinds": ("parquet",), "owners": deployment.owners, "table": "tasks", "columns": Tasks}
     yield GraphStage(  # before the rounds of the generation loop, whose banks take nothing that it holds
         key=task_pool.STATIC,
         deps=(),

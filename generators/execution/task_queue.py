@@ -39,10 +39,7 @@ class TaskQueue:
     """
 
     def __init__(
-        self,
-        jobs: Sequence[ScheduledTask],
-        most: Mapping[str, int | None],
-        clock: Callable[[], float] = time.monotonic,
+        self, jobs: Sequence[ScheduledTask], most: Mapping[str, int | None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._clock = clock
         self._places = itertools.count()

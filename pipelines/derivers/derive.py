@@ -50,7 +50,7 @@ DERIVERS: dict[str, Deriver] = {
     "vqa": ScreenDeriver(vqa.vqa),
 }
 OPTIONAL: dict[str, Deriver] = {
-    "page_function": ScreenDeriver(lambda screen, _pool, config: page.page_function(screen, config)),
+    "page_function": ScreenDeriver(lambda screen, _pool, config: page.page_function(screen, config))
 }
 """Those that run only where a setting names them."""
 

@@ -23,11 +23,7 @@ from schemas.rows import StepRow
 VERSION = 1
 LEAST = 2
 """Subgoals of a plan: a goal of one has nothing to be split or put in order."""
-WORDS: dict[type[Action], str] = {
-    PressBack: "Go back",
-    PressEnter: "Press Enter",
-    PressHome: "Go to the home screen",
-}
+WORDS: dict[type[Action], str] = {PressBack: "Go back", PressEnter: "Press Enter", PressHome: "Go to the home screen"}
 """Of actions that mean the same on every screen."""
 Made = Iterator[TrajectorySample | None]
 

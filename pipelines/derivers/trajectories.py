@@ -12,13 +12,7 @@ import pyarrow as pa
 from pipelines.derivers import dynamics, error_recovery, page_levels, planning, reflection, step_data
 from pipelines.derivers.base import DeriveConfig, Episode
 from pipelines.derivers.derive import sample_row, screen_facts, usable_elements
-from pipelines.derivers.trajectory import (
-    JudgedTrajectory,
-    RunVerdict,
-    TrajectoryDeriver,
-    TrajectorySample,
-    refusal,
-)
+from pipelines.derivers.trajectory import JudgedTrajectory, RunVerdict, TrajectoryDeriver, TrajectorySample, refusal
 from pipelines.extensions import find_part
 from schemas.rows import SampleRow
 from schemas.tables import Samples, Screens, Steps

@@ -101,10 +101,7 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "wait": ("seconds", "duration"),
 }
 """Arguments by name that a call may have; another one isn't passed over but refused, by its name."""
-PLACES: Mapping[str, int] = {
-    **dict.fromkeys(("drag", "swipe", "scroll", *POINTED), 2),
-    "select_option": 3,
-}
+PLACES: Mapping[str, int] = {**dict.fromkeys(("drag", "swipe", "scroll", *POINTED), 2), "select_option": 3}
 """Arguments without a name that a call may have, where that isn't one."""
 MODIFIERS = frozenset(
     [

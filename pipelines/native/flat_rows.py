@@ -119,11 +119,7 @@ class FlatRowAdapter(Adapter, ABC):
         platform = self.platform(row)
         screen = self.screen(record, raw)
         builder = SampleBuilder(
-            self.descriptor,
-            record,
-            record_id=self.record_id(record),
-            platform=platform,
-            split=self.split(record, raw),
+            self.descriptor, record, record_id=self.record_id(record), platform=platform, split=self.split(record, raw)
         )
         try:
             self.samples(builder, row, screen)

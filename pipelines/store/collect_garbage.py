@@ -28,15 +28,7 @@ from pipelines.store.store import TOMBSTONE, Store
 MIN_AGE_S = 24 * 3600.0
 ID_INDEX = Path("cache", "ids")
 """Below the home: which files hold which ids, a cache for `vesper explain` and its like. It goes with what it names."""
-READS_SCREENS_ONLY = (
-    "checkpoints/",
-    "episodes/",
-    "evaluations/",
-    "hygiene/",
-    "mid_training/",
-    "suites/",
-    "verdicts/",
-)
+READS_SCREENS_ONLY = ("checkpoints/", "episodes/", "evaluations/", "hygiene/", "mid_training/", "suites/", "verdicts/")
 """Builds of these put no pictures into the store."""
 
 

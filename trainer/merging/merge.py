@@ -24,15 +24,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.ids import canonical_json
 from trainer.merging.merge_methods import TensorReport, TensorTally, Trim, TrimCut, cut_for, linear_piece, ties_piece
 from trainer.merging.same_model import check_same_model
-from trainer.modeling.tensors import (
-    FLOATS,
-    CheckpointMismatch,
-    WeightFiles,
-    check_same,
-    layer_of,
-    rounded,
-    write_like,
-)
+from trainer.modeling.tensors import FLOATS, CheckpointMismatch, WeightFiles, check_same, layer_of, rounded, write_like
 
 if TYPE_CHECKING:
     import torch

@@ -86,11 +86,7 @@ def train(
     processor = labelled(model, processor, config)
     plain, model = model, _readied(model, source, config, group)
     optimiser = adamw(
-        model,
-        config.learning_rate,
-        config.learning_rate_scales,
-        betas=config.betas,
-        weight_decay=config.weight_decay,
+        model, config.learning_rate, config.learning_rate_scales, betas=config.betas, weight_decay=config.weight_decay
     )
     state = TrainingState(state_dir, digest, group)
     saved = state.load(model, optimiser) or {}

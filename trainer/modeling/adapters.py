@@ -84,8 +84,5 @@ def _config(settings: LoraSettings) -> LoraConfig:
     from peft import LoraConfig
 
     return LoraConfig(
-        r=settings.rank,
-        lora_alpha=settings.alpha,
-        lora_dropout=settings.dropout,
-        target_modules=settings.modules,
+        r=settings.rank, lora_alpha=settings.alpha, lora_dropout=settings.dropout, target_modules=settings.modules
     )

@@ -21,12 +21,7 @@ from torch.nn.attention.varlen import varlen_attn
 
 LARGEST = 64 * 2**20
 """Attention weights (numbers) that are kept for the way back; where there are more, the fused kernel saves memory."""
-FASTEST = [
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-]
+FASTEST = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """Kernels of a GPU, the fastest first; one that can't do what is asked is passed over."""
 MASKED = -1e4
 """Finite, so that a row in which all is masked has no nan."""

@@ -8,14 +8,7 @@ import torch
 
 from trainer.modeling.batches import Batch
 
-PEAKS = {
-    "B200": 2250.0,
-    "H200": 989.4,
-    "H100": 989.4,
-    "A100": 312.0,
-    "L40S": 362.0,
-    "RTX 4090": 165.2,
-}
+PEAKS = {"B200": 2250.0, "H200": 989.4, "H100": 989.4, "A100": 312.0, "L40S": 362.0, "RTX 4090": 165.2}
 """Part of a GPU's name → dense bf16 TFLOP/s by its maker's data sheet (of H100 and H200 that of the SXM form)."""
 
 

@@ -117,12 +117,7 @@ def attention_arguments(model: PreTrainedModel, batch: Batch) -> dict[str, objec
     lengths, device = batch.lengths or [], batch.input_ids.device
     queries, longest = _bounds(lengths).to(device), max(lengths)
     if batch.prompts is None:
-        return {
-            "cu_seq_lens_q": queries,
-            "cu_seq_lens_k": queries,
-            "max_length_q": longest,
-            "max_length_k": longest,
-        }
+        return {"cu_seq_lens_q": queries, "cu_seq_lens_k": queries, "max_length_q": longest, "max_length_k": longest}
     seen = [length + (lengths[at] if at >= 0 else 0) for length, at in zip(lengths, batch.prompts, strict=True)]
     return {
         "cu_seq_lens_q": queries,

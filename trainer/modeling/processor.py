@@ -51,13 +51,7 @@ class Processor:
     """
 
     def __init__(
-        self,
-        tokenizer: Any,
-        images: Any,
-        preset: Preset,
-        *,
-        cache_bytes: int = CACHE_BYTES,
-        source: Path | None = None,
+        self, tokenizer: Any, images: Any, preset: Preset, *, cache_bytes: int = CACHE_BYTES, source: Path | None = None
     ) -> None:
         self.tokenizer = tokenizer
         self.images = images

@@ -81,8 +81,7 @@ class SeenPictures:
             seen = tower_output(model, pixels, grid[None])
         # in the type of the weights: who shares them may compute otherwise than the tower does
         found = Features(
-            seen.pooler_output[0].to(pixels.dtype),
-            tuple(layer[0].to(pixels.dtype) for layer in deepstack(seen)),
+            seen.pooler_output[0].to(pixels.dtype), tuple(layer[0].to(pixels.dtype) for layer in deepstack(seen))
         )
         with self._lock:
             if key not in self._kept:  # another thread may have looked meanwhile

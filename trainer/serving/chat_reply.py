@@ -66,11 +66,7 @@ class ChatReply:
     def finish(self, replies: Sequence[Completion], prompt_tokens: int) -> None:
         """Send the rest: of a stream what was held back, the reasons and the usage; else all of it."""
         spent = sum(len(reply.token_ids) for reply in replies)
-        usage = {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": spent,
-            "total_tokens": prompt_tokens + spent,
-        }
+        usage = {"prompt_tokens": prompt_tokens, "completion_tokens": spent, "total_tokens": prompt_tokens + spent}
         whole = [self._choice(reply) for reply in replies]
         if not self._ask.stream:
             self._caller.send({**self._head, "choices": whole, "usage": usage})
@@ -86,11 +82,7 @@ class ChatReply:
         return {
             "index": reply.member,
             "finish_reason": "stop" if reply.finished or spoken.stopped else "length",
-            "message": {
-                "role": "assistant",
-                "content": spoken.text if spoken.stopped else reply.text,
-                "refusal": None,
-            },
+            "message": {"role": "assistant", "content": spoken.text if spoken.stopped else reply.text, "refusal": None},
             "logprobs": self._logprobs(reply, 0) if self._ask.logprobs else None,
         }
 

@@ -85,9 +85,7 @@ class LearnerConfig(Settings):
     learning_rate: Number = setting(..., "The rate after `warmup_steps` updates.", gt=0)
     warmup_steps: Whole = setting(2, "Updates in which the rate rises.", ge=0)
     learning_rate_scales: RateScales = setting(
-        {},
-        "Factors of the rate for parts of the model, as `midtrain.learning_rate_scales`.",
-        neutral=True,
+        {}, "Factors of the rate for parts of the model, as `midtrain.learning_rate_scales`.", neutral=True
     )
     weight_decay: Number = setting(0.0, "AdamW's weight decay.", ge=0)
     max_grad_norm: Number = setting(1.0, "Larger gradients are scaled down to this norm.", gt=0)
@@ -105,8 +103,7 @@ class LearnerConfig(Settings):
     )
     freeze_vision: Flag = setting(False, "The vision tower keeps its weights.")
     trainable: str = setting(
-        "",
-        "A regular expression: parameters without it in their name keep their weights; empty: all learn.",
+        "", "A regular expression: parameters without it in their name keep their weights; empty: all learn."
     )
     gradient_checkpointing: Flag = setting(False, "Recompute activations in the backward pass instead of holding them.")
     bf16: Flag | None = setting(None, "Compute in bfloat16, the weights staying as they are; null: on a GPU only.")

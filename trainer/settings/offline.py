@@ -28,9 +28,7 @@ class AlignmentConfig(Settings):
 
     num_generations: Whole = setting(4, "Replies to every step (R of the report).", ge=1)
     target_length: Whole = setting(
-        120,
-        "Characters of a thought that is liked best; a longer one than histories show isn't used.",
-        ge=1,
+        120, "Characters of a thought that is liked best; a longer one than histories show isn't used.", ge=1
     )
     variants: Whole = setting(3, "How often a step with a rare action comes (M of the report).", ge=1)
     sparse_share: Number = setting(0.02, "Action types of fewer than this share of the steps are rare.", ge=0, le=1)

@@ -95,8 +95,7 @@ class VllmConfig(Settings):
         "`master_address`.",
     )
     weights_dir: str = setting(
-        "",
-        "The folder that learner and servers see under the same path; empty: that of VESPER_VLLM_WEIGHTS_DIR.",
+        "", "The folder that learner and servers see under the same path; empty: that of VESPER_VLLM_WEIGHTS_DIR."
     )
     master_address: str = setting("127.0.0.1", "Where servers meet the learner for weight_transfer.")
     timeout_s: Number = setting(120.0, "Seconds that a reply may take.", gt=0)

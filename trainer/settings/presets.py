@@ -112,12 +112,7 @@ def _published(name: Literal["2b", "8b", "30b-a3b"], **midtrain: Any) -> Trainer
         ),
         merge=MergeSettings(validation_rows=256),
         distilled=DistillSettings(
-            **rl,
-            prompts=64,
-            train_limit=20_000,
-            validation_limit=512,
-            held_out_limit=512,
-            keep_teachers=False,
+            **rl, prompts=64, train_limit=20_000, validation_limit=512, held_out_limit=512, keep_teachers=False
         ),
     )
 

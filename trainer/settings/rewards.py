@@ -43,22 +43,16 @@ class RewardConfig(Settings):
     delta3: Number = setting(140.0, "Radius for each end of a scroll.", gt=0)
     box_aware: Flag = setting(False, "Where the target's box is known, a point is worth all only inside it.")
     w_consistency: Number = setting(
-        0.0,
-        "Weight of the agreement of a group's replies to a grounding question, which needs no truth.",
-        ge=0,
+        0.0, "Weight of the agreement of a group's replies to a grounding question, which needs no truth.", ge=0
     )
     region: Number = setting(REGION_SIDE, "Side of a vote for that agreement.", gt=0)
     w_iou: Number = setting(0.0, "Above 0 a grounding reply is a box: weight of its overlap with the true one.", ge=0)
     w_box_size: Number = setting(0.0, "Above 0 a grounding reply is a box: weight of its size.", ge=0)
     w_confidence: Number = setting(
-        0.0,
-        "Above 0 a grounding reply states how sure it is, `[x,y] 0.8`: weight of knowing that.",
-        ge=0,
+        0.0, "Above 0 a grounding reply states how sure it is, `[x,y] 0.8`: weight of knowing that.", ge=0
     )
     spread: Number = setting(
-        CONFIDENCE_SPREAD,
-        "How fast the confidence that is wanted falls off from the middle of the element.",
-        gt=0,
+        CONFIDENCE_SPREAD, "How fast the confidence that is wanted falls off from the middle of the element.", gt=0
     )
 
     reply_profile: ReplyProfile = setting(

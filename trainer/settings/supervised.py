@@ -57,9 +57,7 @@ class MidtrainConfig(Settings):
 
     max_steps: Whole = setting(200, "Optimiser steps.", ge=1, in_version=ALWAYS)
     batch_size: Whole = setting(
-        32,
-        "Rows of a step (with `packing`, sequences of a step), of all ranks and micro-batches together.",
-        ge=1,
+        32, "Rows of a step (with `packing`, sequences of a step), of all ranks and micro-batches together.", ge=1
     )
     learning_rate: Number = setting(2e-3, "The peak of the rate, after `warmup_steps`.", gt=0)
     warmup_steps: Whole = setting(
@@ -94,9 +92,7 @@ class MidtrainConfig(Settings):
     save_steps: Whole = setting(50, "Steps between two saved states to go on from.", ge=1)
     eval_steps: Whole = setting(100, "Steps between two validations; 0 validates after the last step only.")
     bf16: Flag | None = setting(
-        None,
-        "Compute in bfloat16, with float32 weights, gradients and losses; null: on a GPU only.",
-        neutral=True,
+        None, "Compute in bfloat16, with float32 weights, gradients and losses; null: on a GPU only.", neutral=True
     )
     gradient_accumulation_steps: Whole = setting(
         1,
@@ -105,9 +101,7 @@ class MidtrainConfig(Settings):
         neutral=True,
     )
     padding_free: Flag = setting(
-        True,
-        "A micro-batch is one sequence without padding, its samples masked from one another.",
-        neutral=True,
+        True, "A micro-batch is one sequence without padding, its samples masked from one another.", neutral=True
     )
     packing: Flag = setting(False, "Several samples share a sequence.", neutral=True)
     max_length: Whole = setting(
@@ -115,9 +109,7 @@ class MidtrainConfig(Settings):
     )
     packing_window: Whole = setting(1024, "Rows that are packed together.", ge=1, neutral=True)
     gradient_checkpointing: Flag = setting(
-        False,
-        "Recompute each block's activations in the backward pass instead of holding them.",
-        neutral=True,
+        False, "Recompute each block's activations in the backward pass instead of holding them.", neutral=True
     )
     attention: str = setting(
         "sdpa",
@@ -129,10 +121,7 @@ class MidtrainConfig(Settings):
         False, "Compile each block of the model by torch.compile: minutes at first, faster steps then.", neutral=True
     )
     router_aux_loss_coef: Number = setting(
-        0.0,
-        "Weight of the loss that keeps all experts of a mixture in use; 0: without it.",
-        ge=0,
-        neutral=True,
+        0.0, "Weight of the loss that keeps all experts of a mixture in use; 0: without it.", ge=0, neutral=True
     )
     freeze_vision: Flag = setting(False, "The vision tower keeps its weights.", neutral=True)
     image_labels: Flag = setting(
@@ -155,9 +144,7 @@ class MidtrainConfig(Settings):
     )
     trl: dict[str, Any] = setting({}, "Further arguments of TRL's SFTConfig, for engine trl.", neutral=True)
     schedule: tuple[Any, ...] = setting(
-        (),
-        "Phases, each [share of the steps, {objective: share of the rows}]; [] is none.",
-        neutral=True,
+        (), "Phases, each [share of the steps, {objective: share of the rows}]; [] is none.", neutral=True
     )
 
     @model_validator(mode="after")

@@ -68,9 +68,7 @@ class TrainerSettings(Settings):
     )
     seed: Whole = setting(0, "Of random weights.", in_version=ALWAYS)
     reading: Reading = setting(
-        Reading(),
-        "How screens are looked at: trained so, and remembered by the checkpoints.",
-        in_version=ALWAYS,
+        Reading(), "How screens are looked at: trained so, and remembered by the checkpoints.", in_version=ALWAYS
     )
     tokenizer_texts: Whole = setting(20_000, "Training texts that a tokenizer is learned on.", ge=1, in_version=ALWAYS)
     weights: str = setting(
@@ -151,17 +149,13 @@ class TrainerSettings(Settings):
     )
     evaluate: EvalConfig = setting(EvalConfig(), "Evaluations of checkpoints.", in_version=ALWAYS)
     suites: SuitesSection = setting(
-        SuitesSection.parsed({}),
-        "Suites that the merged agent is measured on.",
-        in_version=ALWAYS,
+        SuitesSection.parsed({}), "Suites that the merged agent is measured on.", in_version=ALWAYS
     )
     episodes: EpisodesSettings = setting(
         EpisodesSettings(), "Episodes of the merged agent to look at.", in_version=ALWAYS
     )
     staircase: StaircaseForm = setting(
-        StaircaseForm(),
-        "The staircase, which begins from weights of its own.",
-        in_version=ALWAYS,
+        StaircaseForm(), "The staircase, which begins from weights of its own.", in_version=ALWAYS
     )
     worth: WorthSettings = setting(
         WorthSettings(), "Probes that measure what data is worth to the agent.", in_version=ALWAYS

@@ -223,12 +223,7 @@ def build_standings(store: Store) -> Manifest:
         had = before.rows("rows") if before is not None else 0
         listed = len({(row["evaluation"], row["version"]) for row in rows})
         checks = [
-            NOTHING_MISSING.check(
-                _holds(rows, before),
-                len(rows),
-                f"all {had} rows of the last standings",
-                limit=had,
-            ),
+            NOTHING_MISSING.check(_holds(rows, before), len(rows), f"all {had} rows of the last standings", limit=had),
             ALL_BOUNDED.check(all(_bounded(row) for row in rows), len(rows), "low <= mean <= high"),
         ]
         return build.commit(

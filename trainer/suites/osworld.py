@@ -58,8 +58,4 @@ def osworld_success(
     values, clusters = [record["score"] for record in counted], [record["cluster"] for record in counted]
     score = crossed_interval(values, clusters, [str(record["run"]) for record in counted]).plain()
     figures = {"headline": summary["success"], "headline_of": "success", "score": score}
-    return {
-        **report,
-        "policy": records[0]["policy"],
-        "summary": {**figures, **summary, "not_played": left_out},
-    }
+    return {**report, "policy": records[0]["policy"], "summary": {**figures, **summary, "not_played": left_out}}

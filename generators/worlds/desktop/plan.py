@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.desktop.desktop_task import DesktopTask, Intent, failed_checks
-from schemas.actions import (
-    Action,
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Hotkey,
-    Launch,
-    Point,
-    PressEnter,
-    Type,
-    Wait,
-)
+from schemas.actions import Action, CallUser, Click, DoubleClick, Drag, Hotkey, Launch, Point, PressEnter, Type, Wait
 
 if TYPE_CHECKING:
     from generators.worlds.desktop.desktop_world import DesktopWorld
@@ -30,10 +18,7 @@ PATIENCE_S = 3.0
 NEAR_S = 0.5
 """How long a near miss has to come true by mistake: as long as programs take to save."""
 
-POINTED: dict[str, Callable[[Point], Action]] = {
-    "click": Click,
-    "double": DoubleClick,
-}
+POINTED: dict[str, Callable[[Point], Action]] = {"click": Click, "double": DoubleClick}
 """What is done at the centre of an element."""
 
 

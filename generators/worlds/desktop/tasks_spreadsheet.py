@@ -243,16 +243,4 @@ def from_note(rng: Random) -> DesktopTask:
     )
 
 
-SPREADSHEET = (
-    enter,
-    correct,
-    formula,
-    append,
-    delete_row,
-    insert_row,
-    sort,
-    copy,
-    read,
-    dearest,
-    from_note,
-)
+SPREADSHEET = (enter, correct, formula, append, delete_row, insert_row, sort, copy, read, dearest, from_note)

@@ -17,13 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from generators.worlds.osworld.accessibility_xml import SelectorError, WindowNode, parse_selector, select
-from generators.worlds.osworld.file_metrics import (
-    compare_archives,
-    file_of,
-    lines_of,
-    picture_size,
-    text_of,
-)
+from generators.worlds.osworld.file_metrics import compare_archives, file_of, lines_of, picture_size, text_of
 from generators.worlds.osworld.obstacles import TaskObstacle
 from generators.worlds.osworld.pattern_search import RuleError, found_in
 from generators.worlds.osworld.task_file import EvaluatorPart, JsonObject

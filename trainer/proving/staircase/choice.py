@@ -236,12 +236,7 @@ def choose_tasks(folder: str | Path, config: ChoiceConfig, on_event: OnEvent | N
                 for split, contracts in part.items():
                     drawn[split] += [[family.name, contract] for contract in contracts]
                 emit({"kind": "drawn", "family": family.name})
-    body = {
-        "measured": rows,
-        "contracts": drawn,
-        "identity": identity,
-        "config": config.plain(),
-    }
+    body = {"measured": rows, "contracts": drawn, "identity": identity, "config": config.plain()}
     put_json(folder / TASKS, {**body, "digest": digest(body)})
     return read_tasks(folder)
 

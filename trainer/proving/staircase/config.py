@@ -153,9 +153,7 @@ def long_form(platform: Platform, seed: int, base: str = "") -> StaircaseConfig:
 def _everywhere(config: StaircaseConfig, kept: Mapping[str, object]) -> StaircaseConfig:
     """The same settings for every trainer."""
     return config.changed(
-        midtrain={**config.midtrain, **kept},
-        offline={**config.offline, **kept},
-        online={**config.online, **kept},
+        midtrain={**config.midtrain, **kept}, offline={**config.offline, **kept}, online={**config.online, **kept}
     )
 
 

@@ -34,12 +34,7 @@ def weights_of(stage: FinishedStage) -> str:
 
 
 def made_once(
-    folder: Path,
-    name: str,
-    key: str,
-    make: Callable[[Path, Stopwatch], dict[str, Any]],
-    budget_s: float,
-    emit: OnEvent,
+    folder: Path, name: str, key: str, make: Callable[[Path, Stopwatch], dict[str, Any]], budget_s: float, emit: OnEvent
 ) -> FinishedStage:
     """The stage as it lies in `folder` under its name and key, or made now: `make` fills the folder of a checkpoint
     and returns the stage's facts; `budget_s` is the time that it has, 0 for all that it takes."""

@@ -65,11 +65,7 @@ def moveTo(x: float, y: float, duration: float = 0.0) -> None:
 
 
 def click(
-    x: float | None = None,
-    y: float | None = None,
-    clicks: int = 1,
-    interval: float = 0.0,
-    button: str = "left",
+    x: float | None = None, y: float | None = None, clicks: int = 1, interval: float = 0.0, button: str = "left"
 ) -> None:
     if x is not None and y is not None:
         moveTo(x, y)
