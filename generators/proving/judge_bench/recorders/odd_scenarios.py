@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from random import Random
-
-from generators.proving.judge_bench.recorders.odd_tasks import INBOX, SHOP, OddTask, State
+from generators.proving.judge_bench.recorders.odd_tasks import INBOX, SHOP, Maker
 from generators.proving.judge_bench.recorders.odd_tasks_forms import ACCOUNT, PLANNER
 from generators.proving.judge_bench.recorders.odd_tasks_lists import NOTES, ORDERS
 
-SCENARIOS: dict[str, dict[str, Callable[[State, Random], OddTask | None]]] = {
+SCENARIOS: dict[str, dict[str, Maker]] = {
     "shop": SHOP,
     "inbox": INBOX,
     "account": ACCOUNT,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 Checks = tuple[tuple[str, Any], ...]
 State = Mapping[str, Any]
 Slots = Mapping[str, str]
+Drawn = Callable[["State", Random], tuple[str, Sequence[str]]]
+"""What a goal is about on a screen, and all that it could have been about."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,10 @@ class OddTask:
     plan: tuple[Do, ...]
     checks: Checks
     near: tuple[tuple[str, Checks], ...]
+
+
+Maker = Callable[[State, Random], OddTask | None]
+"""A task on a screen of this state; None where the screen can't carry one."""
 
 
 def _task(
@@ -63,6 +69,29 @@ def _some(items: Sequence[str], rng: Random, count: int) -> list[str]:
     return rng.sample(list(items), count)
 
 
+def _of(name: str, within: slice = slice(None)) -> Drawn:
+    """One of a list of the state, of this part of it where the goal has to be about something near."""
+
+    def draw(state: State, rng: Random) -> tuple[str, list[str]]:
+        names = list(state[name])
+        return rng.choice(names[within]), names
+
+    return draw
+
+
+def _about(slot: str, drawn: Drawn, goals: tuple[str, ...], checks: Callable[[Slots], Checks], *plan: Do) -> Maker:
+    """Maker of tasks about one thing; {slot} stands for it in the goals and in the plan's elements."""
+
+    def make(state: State, rng: Random) -> OddTask:
+        value, others = drawn(state, rng)
+        steps = (
+            replace(do, key=do.key.format(**{slot: value}), beside=do.beside.format(**{slot: value})) for do in plan
+        )
+        return _task(rng, goals, {slot: value}, {slot: others}, checks, *steps)
+
+    return make
+
+
 # --- shop -------------------------------------------------------------------------------------------------------------
 def _shop_plus(state: State, rng: Random) -> OddTask:
     names, count = list(state["products"]), rng.randint(3, 6)
@@ -78,21 +107,6 @@ def _shop_plus(state: State, rng: Random) -> OddTask:
         _tap(f"open:{name}"),
         *plus,
         _tap("add"),
-    )
-
-
-def _shop_toast(state: State, rng: Random) -> OddTask:
-    names = list(state["products"])
-    name = rng.choice(names)
-    return _task(
-        rng,
-        ("Add the {p} to the cart and open the cart", 'Put "{p}" into the cart, then show the cart'),
-        {"p": name},
-        {"p": names},
-        lambda s: (("cart", {s["p"]: 1}), ("view", "cart")),
-        _tap(f"open:{name}"),
-        _tap("add", "toast"),
-        _tap("cart", "toast"),
     )
 
 
@@ -122,27 +136,6 @@ def _shop_compare(state: State, rng: Random) -> OddTask:
         Do("back", odd=kind),
         _tap(f"open:{best(slots)}", kind),
         _tap("add"),
-    )
-
-
-def _shop_undo(state: State, rng: Random) -> OddTask:
-    names = list(state["products"])
-    name = rng.choice(names)
-    return _task(
-        rng,
-        (
-            "Add the {p} to the cart, remove it there and undo the removal",
-            'Put "{p}" into the cart, take it out of the cart, then bring it back with Undo',
-        ),
-        {"p": name},
-        {"p": names},
-        # Restored by Undo, not added anew: both give the same cart.
-        lambda s: (("cart", {s["p"]: 1}), ("restored", [s["p"]])),
-        _tap(f"open:{name}"),
-        _tap("add"),
-        _tap("cart"),
-        _tap(f"remove:{name}", "undo_redo"),
-        _tap("toast:undo", "undo_redo"),
     )
 
 
@@ -189,20 +182,6 @@ def _shop_rows(state: State, rng: Random) -> OddTask | None:
 
 
 # --- inbox ------------------------------------------------------------------------------------------------------------
-def _inbox_refresh(state: State, rng: Random) -> OddTask:
-    names = list(state["present"])
-    name = rng.choice(names[:6])
-    return _task(
-        rng,
-        ('Refresh the inbox, then open "{s}"', 'Look for new mail with Refresh and open the message "{s}"'),
-        {"s": name},
-        {"s": names},
-        lambda s: (("refreshed", True), ("opened", [s["s"]])),
-        _tap("refresh", "noop_refresh"),
-        _tap(f"open:{name}"),
-    )
-
-
 def _inbox_toast(state: State, rng: Random) -> OddTask:
     names = list(state["present"])
     # Among the first messages, which need no scrolling while the toast shows.
@@ -234,97 +213,95 @@ def _inbox_rows(state: State, rng: Random) -> OddTask:
     )
 
 
-def _inbox_wait(state: State, rng: Random) -> OddTask:
-    names = list(state["present"])
-    name = rng.choice(names)
-    return _task(
-        rng,
+MESSAGE = _of("present")
+_inbox_refresh = _about(
+    "s",
+    _of("present", slice(6)),
+    ('Refresh the inbox, then open "{s}"', 'Look for new mail with Refresh and open the message "{s}"'),
+    lambda s: (("refreshed", True), ("opened", [s["s"]])),
+    _tap("refresh", "noop_refresh"),
+    _tap("open:{s}"),
+)
+INBOX: dict[str, Maker] = {
+    "noop_refresh": _inbox_refresh,
+    "toast": _inbox_toast,
+    "same_buttons": _inbox_rows,
+    "wait": _about(
+        "s",
+        MESSAGE,
         ('Load the older messages, then delete "{s}"', 'Get the older messages and after that remove "{s}"'),
-        {"s": name},
-        {"s": names},
         lambda s: (("loaded", True), ("deleted", [s["s"]]), ("restored", [])),
         _tap("older", "wait"),
-        _tap(f"del:{name}", beside=name),
-    )
-
-
-def _inbox_undo(state: State, rng: Random) -> OddTask:
-    names = list(state["present"])
-    name = rng.choice(names)
-    return _task(
-        rng,
+        _tap("del:{s}", beside="{s}"),
+    ),
+    "undo_redo": _about(
+        "s",
+        MESSAGE,
         ('Delete "{s}" and undo it', 'Remove the message "{s}", then bring it back with Undo'),
-        {"s": name},
-        {"s": names},
         lambda s: (("deleted", [s["s"]]), ("restored", [s["s"]])),
-        _tap(f"del:{name}", "undo_redo", name),
+        _tap("del:{s}", "undo_redo", "{s}"),
         _tap("toast:undo", "undo_redo"),
-    )
-
-
-def _inbox_scroll(state: State, rng: Random) -> OddTask:
-    names = list(state["present"])
-    name = rng.choice(names[:3])
-    return _task(
-        rng,
+    ),
+    "scroll_back": _about(
+        "s",
+        _of("present", slice(3)),
         (
             'Look through the inbox down to its end, then come back up and open "{s}"',
             'Scroll to the last message and back to the top; open "{s}" there',
         ),
-        {"s": name},
-        {"s": names},
         lambda s: (("ends.main", True), ("opened", [s["s"]])),
         Do("bottom"),
         Do("top"),
-        _tap(f"open:{name}"),
-    )
-
-
-def _inbox_late(state: State, rng: Random) -> OddTask:
-    names = list(state["present"])
-    name = rng.choice(names)
-    return _task(
-        rng,
+        _tap("open:{s}"),
+    ),
+    "late_effect": _about(
+        "s",
+        MESSAGE,
         ('Star the message "{s}"', 'Open "{s}" and give it a star'),
-        {"s": name},
-        {"s": names},
         lambda s: ((f"stars.{s['s']}", True), ("item", s["s"])),
-        _tap(f"open:{name}"),
+        _tap("open:{s}"),
         _tap("star", "late_effect"),
         Do("wait", odd="late_effect"),
-    )
-
-
-def _inbox_alike(state: State, rng: Random) -> OddTask:
-    names = list(state["present"])
+    ),
     # From the end of the list, past many subjects that look alike.
-    name = rng.choice(names[-4:])
-    return _task(
-        rng,
+    "look_alike_list": _about(
+        "s",
+        _of("present", slice(-4, None)),
         ('Open the message "{s}"', 'Read the message with the subject "{s}"'),
-        {"s": name},
-        {"s": names},
         lambda s: (("opened", [s["s"]]),),
-        _tap(f"open:{name}"),
-    )
-
-
-INBOX: dict[str, Callable[[State, Random], OddTask | None]] = {
-    "noop_refresh": _inbox_refresh,
-    "toast": _inbox_toast,
-    "same_buttons": _inbox_rows,
-    "wait": _inbox_wait,
-    "undo_redo": _inbox_undo,
-    "scroll_back": _inbox_scroll,
-    "late_effect": _inbox_late,
-    "look_alike_list": _inbox_alike,
+        _tap("open:{s}"),
+    ),
     "animation": _inbox_refresh,
 }
-SHOP: dict[str, Callable[[State, Random], OddTask | None]] = {
+PRODUCT = _of("products")
+_shop_toast = _about(
+    "p",
+    PRODUCT,
+    ("Add the {p} to the cart and open the cart", 'Put "{p}" into the cart, then show the cart'),
+    lambda s: (("cart", {s["p"]: 1}), ("view", "cart")),
+    _tap("open:{p}"),
+    _tap("add", "toast"),
+    _tap("cart", "toast"),
+)
+SHOP: dict[str, Maker] = {
     "repeated_click": _shop_plus,
     "toast": _shop_toast,
     "compare_pages": _shop_compare,
-    "undo_redo": _shop_undo,
+    "undo_redo": _about(
+        "p",
+        PRODUCT,
+        (
+            "Add the {p} to the cart, remove it there and undo the removal",
+            'Put "{p}" into the cart, take it out of the cart, then bring it back with Undo',
+        ),
+        # Restored by Undo, not added anew: both give the same cart.
+        lambda s: (("cart", {s["p"]: 1}), ("restored", [s["p"]])),
+        _tap("open:{p}"),
+        _tap("add"),
+        _tap("cart"),
+        _tap("remove:{p}", "undo_redo"),
+        _tap("toast:undo", "undo_redo"),
+    ),
     "late_effect": _shop_late,
     "same_buttons": _shop_rows,
     "animation": _shop_toast,

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 
-from generators.proving.judge_bench.recorders.odd_tasks import Do, OddTask, Slots, State, _some, _tap, _task
+from generators.proving.judge_bench.recorders.odd_tasks import (
+    Do,
+    Maker,
+    OddTask,
+    Slots,
+    State,
+    _about,
+    _some,
+    _tap,
+    _task,
+)
 
 PASSWORDS = ("quiet-lamp", "river81", "Maple!42", "seven-owls", "blueKite9", "tin.drum7", "paper_boat", "Fjord#3")
 TABS = ("Day", "Week", "Month")
+REMINDERS = ("5 min", "15 min", "1 hour")
 
 
 # --- account ----------------------------------------------------------------------------------------------------------
@@ -74,22 +84,6 @@ def _account_change(state: State, rng: Random) -> OddTask:
 # --- planner ----------------------------------------------------------------------------------------------------------
 def _go_tab(state: State, tab: str) -> tuple[Do, ...]:
     return () if state["tab"] == tab else (_tap(f"tab:{tab}"),)
-
-
-def _planner_selected(state: State, rng: Random) -> OddTask:
-    tab = state["tab"]
-    return _task(
-        rng,
-        (
-            "Make sure the {t} view is selected and save the view",
-            "The {t} view should be selected: check that, then save",
-        ),
-        {"t": tab},
-        {"t": TABS},
-        lambda s: (("tab", s["t"]), ("saved.tab", s["t"])),
-        _tap(f"tab:{tab}", "noop_selected"),
-        _tap("save"),
-    )
 
 
 def _planner_refresh(state: State, rng: Random) -> OddTask:
@@ -164,31 +158,39 @@ def _planner_late(state: State, rng: Random) -> OddTask:
     )
 
 
-def _planner_toast(state: State, rng: Random) -> OddTask:
-    options = ("5 min", "15 min", "1 hour")
-    remind = rng.choice([o for o in options if o != state["remind"]])
-    return _task(
-        rng,
-        ("Set the reminder to {r}, save it and go back", "Change the reminder to {r}, save, and return to the planner"),
-        {"r": remind},
-        {"r": options},
-        lambda s: (("saved.remind", s["r"]), ("view", "main")),
-        _tap("settings"),
-        _tap(f"remind:{remind}"),
-        _tap("save", "toast"),
-        Do("back", odd="toast"),
-    )
+def _other_reminder(state: State, rng: Random) -> tuple[str, tuple[str, ...]]:
+    return rng.choice([option for option in REMINDERS if option != state["remind"]]), REMINDERS
 
 
-ACCOUNT: dict[str, Callable[[State, Random], OddTask | None]] = {
+_planner_toast = _about(
+    "r",
+    _other_reminder,
+    ("Set the reminder to {r}, save it and go back", "Change the reminder to {r}, save, and return to the planner"),
+    lambda s: (("saved.remind", s["r"]), ("view", "main")),
+    _tap("settings"),
+    _tap("remind:{r}"),
+    _tap("save", "toast"),
+    Do("back", odd="toast"),
+)
+ACCOUNT: dict[str, Maker] = {
     "noop_password": _account_password,
     "noop_selected": _account_selected,
     "wait": _account_password,
     "toast": _account_change,
     "animation": _account_password,
 }
-PLANNER: dict[str, Callable[[State, Random], OddTask | None]] = {
-    "noop_selected": _planner_selected,
+PLANNER: dict[str, Maker] = {
+    "noop_selected": _about(
+        "t",
+        lambda state, rng: (state["tab"], TABS),
+        (
+            "Make sure the {t} view is selected and save the view",
+            "The {t} view should be selected: check that, then save",
+        ),
+        lambda s: (("tab", s["t"]), ("saved.tab", s["t"])),
+        _tap("tab:{t}", "noop_selected"),
+        _tap("save"),
+    ),
     "noop_refresh": _planner_refresh,
     "compare_pages": _planner_compare,
     "repeated_click": _planner_plus,

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 
-from generators.proving.judge_bench.recorders.odd_tasks import Do, OddTask, Slots, State, _some, _tap, _task
+from generators.proving.judge_bench.recorders.odd_tasks import (
+    Do,
+    Maker,
+    OddTask,
+    Slots,
+    State,
+    _about,
+    _of,
+    _some,
+    _tap,
+    _task,
+)
 
 COLOURS = ("Red", "Blue", "Green", "Black", "Purple")
 FILTERS = ("All", "Open", "Shipped")
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------
-def _other_colour(state: State, rng: Random) -> str:
-    return rng.choice([colour for colour in COLOURS if colour != state["colour"]])
+def _other_colour(state: State, rng: Random) -> tuple[str, tuple[str, ...]]:
+    return rng.choice([colour for colour in COLOURS if colour != state["colour"]]), COLOURS
 
 
-def _notes_undo(state: State, rng: Random) -> OddTask:
-    colour = _other_colour(state, rng)
-    return _task(
-        rng,
-        ("Colour the title {c}, undo that, then redo it", "Make the title {c}; undo and redo it to compare"),
-        {"c": colour},
-        {"c": COLOURS},
-        lambda s: (("colour", s["c"]), ("undone", 1), ("redone", 1)),
-        _tap(f"colour:{colour}"),
-        _tap("undo", "undo_redo"),
-        _tap("redo", "undo_redo"),
-    )
+_notes_undo = _about(
+    "c",
+    _other_colour,
+    ("Colour the title {c}, undo that, then redo it", "Make the title {c}; undo and redo it to compare"),
+    lambda s: (("colour", s["c"]), ("undone", 1), ("redone", 1)),
+    _tap("colour:{c}"),
+    _tap("undo", "undo_redo"),
+    _tap("redo", "undo_redo"),
+)
 
 
 def _notes_plus(state: State, rng: Random) -> OddTask:
@@ -40,33 +47,6 @@ def _notes_plus(state: State, rng: Random) -> OddTask:
         {"n": [str(size + by) for by in (-2, -1, 1, 2)]},
         lambda s: (("size", int(s["n"])),),
         *[_tap("size:plus", "repeated_click")] * more,
-    )
-
-
-def _notes_late(state: State, rng: Random) -> OddTask:
-    colour = _other_colour(state, rng)
-    return _task(
-        rng,
-        ("Colour the title {c} and keep the changes", "Make the title {c}, then keep that change"),
-        {"c": colour},
-        {"c": COLOURS},
-        lambda s: (("kept.colour", s["c"]),),
-        _tap(f"colour:{colour}"),
-        _tap("keep", "late_effect"),
-        Do("wait", odd="late_effect"),
-    )
-
-
-def _notes_selected(state: State, rng: Random) -> OddTask:
-    colour = state["colour"]
-    return _task(
-        rng,
-        ("Make sure the title is {c}, and make it bold", "The title must be {c} and bold"),
-        {"c": colour},
-        {"c": COLOURS},
-        lambda s: (("colour", s["c"]), ("bold", True)),
-        _tap(f"colour:{colour}", "noop_selected"),
-        _tap("bold"),
     )
 
 
@@ -89,19 +69,20 @@ def _open_orders(state: State) -> list[str]:
     return [order for order in state["list"] if state["status"][order] == "Open"]
 
 
-def _orders_alike(state: State, rng: Random) -> OddTask:
+def _low_order(state: State, rng: Random) -> tuple[str, list[str]]:
     names = _open_orders(state)
     # From the lower half, so that the list has to be scrolled past entries that look alike.
-    order = rng.choice(names[len(names) // 2 :])
-    return _task(
-        rng,
-        ("Mark order {o} as shipped", "Open order {o} in the list and mark it as shipped"),
-        {"o": order},
-        {"o": names},
-        lambda s: (("shipped", [s["o"]]),),
-        _tap(f"order:{order}"),
-        _tap("ship", "toast"),
-    )
+    return rng.choice(names[len(names) // 2 :]), names
+
+
+_orders_alike = _about(
+    "o",
+    _low_order,
+    ("Mark order {o} as shipped", "Open order {o} in the list and mark it as shipped"),
+    lambda s: (("shipped", [s["o"]]),),
+    _tap("order:{o}"),
+    _tap("ship", "toast"),
+)
 
 
 def _orders_rows(state: State, rng: Random) -> OddTask | None:
@@ -120,60 +101,6 @@ def _orders_rows(state: State, rng: Random) -> OddTask | None:
         # Nothing opened: the goal asks for the list's button, and an order's page has one too.
         lambda s: (("shipped", sorted(s.values())), ("opened", [])),
         *(_tap(f"ship:{order}", "same_buttons", f"Order {order}") for order in chosen),
-    )
-
-
-def _orders_scroll(state: State, rng: Random) -> OddTask:
-    return _task(
-        rng,
-        (
-            "Look at the orders down to the last one, then export the list of {f} orders",
-            "Scroll to the end of the list, come back up and export {f} orders",
-        ),
-        {"f": "All"},
-        {"f": FILTERS},
-        lambda s: (("ends.main", True), ("exported", s["f"])),
-        Do("bottom"),
-        Do("top"),
-        _tap("export", "wait"),
-    )
-
-
-def _orders_selected(state: State, rng: Random) -> OddTask:
-    return _task(
-        rng,
-        ("Make sure the filter is set to {f}, then export the list", "With the filter on {f}, export the orders"),
-        {"f": "All"},
-        {"f": FILTERS},
-        lambda s: (("exported", s["f"]),),
-        _tap("filter:All", "noop_selected"),
-        _tap("export", "wait"),
-    )
-
-
-def _orders_refresh(state: State, rng: Random) -> OddTask:
-    order = rng.choice(state["list"][:8])
-    return _task(
-        rng,
-        ("Refresh the orders and open order {o}", "See if there are new orders with refresh, then open order {o}"),
-        {"o": order},
-        {"o": state["list"]},
-        lambda s: (("refreshed", True), ("opened", [s["o"]])),
-        _tap("refresh", "noop_refresh"),
-        _tap(f"order:{order}"),
-    )
-
-
-def _orders_wait(state: State, rng: Random) -> OddTask:
-    which = rng.choice(("Open", "Shipped"))
-    return _task(
-        rng,
-        ("Show only {f} orders and export them", "Set the filter to {f} and export the list"),
-        {"f": which},
-        {"f": FILTERS},
-        lambda s: (("exported", s["f"]),),
-        _tap(f"filter:{which}"),
-        _tap("export", "wait"),
     )
 
 
@@ -221,21 +148,73 @@ def _orders_compare(state: State, rng: Random) -> OddTask | None:
     )
 
 
-NOTES: dict[str, Callable[[State, Random], OddTask | None]] = {
+def _all(state: State, rng: Random) -> tuple[str, tuple[str, ...]]:
+    # The filter that a list begins with.
+    return "All", FILTERS
+
+
+NOTES: dict[str, Maker] = {
     "undo_redo": _notes_undo,
     "repeated_click": _notes_plus,
-    "late_effect": _notes_late,
-    "noop_selected": _notes_selected,
+    "late_effect": _about(
+        "c",
+        _other_colour,
+        ("Colour the title {c} and keep the changes", "Make the title {c}, then keep that change"),
+        lambda s: (("kept.colour", s["c"]),),
+        _tap("colour:{c}"),
+        _tap("keep", "late_effect"),
+        Do("wait", odd="late_effect"),
+    ),
+    "noop_selected": _about(
+        "c",
+        lambda state, rng: (state["colour"], COLOURS),
+        ("Make sure the title is {c}, and make it bold", "The title must be {c} and bold"),
+        lambda s: (("colour", s["c"]), ("bold", True)),
+        _tap("colour:{c}", "noop_selected"),
+        _tap("bold"),
+    ),
     "noop_password": _notes_pin,
     "animation": _notes_undo,
 }
-ORDERS: dict[str, Callable[[State, Random], OddTask | None]] = {
+ORDERS: dict[str, Maker] = {
     "look_alike_list": _orders_alike,
     "same_buttons": _orders_rows,
-    "scroll_back": _orders_scroll,
-    "noop_selected": _orders_selected,
-    "noop_refresh": _orders_refresh,
-    "wait": _orders_wait,
+    "scroll_back": _about(
+        "f",
+        _all,
+        (
+            "Look at the orders down to the last one, then export the list of {f} orders",
+            "Scroll to the end of the list, come back up and export {f} orders",
+        ),
+        lambda s: (("ends.main", True), ("exported", s["f"])),
+        Do("bottom"),
+        Do("top"),
+        _tap("export", "wait"),
+    ),
+    "noop_selected": _about(
+        "f",
+        _all,
+        ("Make sure the filter is set to {f}, then export the list", "With the filter on {f}, export the orders"),
+        lambda s: (("exported", s["f"]),),
+        _tap("filter:All", "noop_selected"),
+        _tap("export", "wait"),
+    ),
+    "noop_refresh": _about(
+        "o",
+        _of("list", slice(8)),
+        ("Refresh the orders and open order {o}", "See if there are new orders with refresh, then open order {o}"),
+        lambda s: (("refreshed", True), ("opened", [s["o"]])),
+        _tap("refresh", "noop_refresh"),
+        _tap("order:{o}"),
+    ),
+    "wait": _about(
+        "f",
+        lambda state, rng: (rng.choice(("Open", "Shipped")), FILTERS),
+        ("Show only {f} orders and export them", "Set the filter to {f} and export the list"),
+        lambda s: (("exported", s["f"]),),
+        _tap("filter:{f}"),
+        _tap("export", "wait"),
+    ),
     "noop_password": _orders_pin,
     "compare_pages": _orders_compare,
     "animation": _orders_alike,
