@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sqlite3
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from quality.review.verdict_store import ReviewError, check_name
+from quality.review.verdict_store import AppendedFile, ReviewError, check_name
 
-SCHEMA_VERSION = 1
 MAX_ITEMS = 10_000
 """Items that one request marks at most."""
 REVIEW = "review"
@@ -62,49 +58,10 @@ def check_tag(name: str) -> str:
     return stripped
 
 
-class MarkStore:
-    """The file of marks. Safe for several threads, and for several processes on one machine."""
+class MarkStore(AppendedFile):
+    """The file of marks."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        """Open or make the file. Raises `ReviewError` if it is none of ours or of a newer version."""
-        self.path = path
-        self._clock = clock
-        self._lock = threading.RLock()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self._db = sqlite3.connect(path, timeout=20, isolation_level=None, check_same_thread=False)
-            # Readers don't wait for a writer, and what was answered survives a power cut.
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            with self._write():
-                found = self._db.execute("PRAGMA user_version").fetchone()[0]
-                # Empty: ours to fill. Anything else without our number belongs to somebody else.
-                if found == 0 and not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                    for statement in _SCHEMA.split(";"):
-                        self._db.execute(statement)
-                    self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-                elif found != SCHEMA_VERSION:
-                    raise ReviewError(f"{path}: expected a file of marks of version {SCHEMA_VERSION}, found {found}")
-        except sqlite3.Error as error:
-            raise ReviewError(f"{path}: expected a file of marks made by `vesper browse`, found: {error}") from error
-
-    @contextlib.contextmanager
-    def _write(self) -> Iterator[None]:
-        """One transaction: whole or not at all, and on disk when the block has ended."""
-        with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                # Also when the program is interrupted.
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-
-    def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            self._db.close()
+    schema, what, by = _SCHEMA, "a file of marks", "vesper browse"
 
     def tag(self, items: Sequence[str], name: str, who: str, *, remove: bool = False) -> int:
         """Put a tag on items, or take it off; how many are concerned. Raises `ReviewError`."""
@@ -158,8 +115,5 @@ def review_requests(home: Path) -> list[Mark]:
     path = marks_path(home)
     if not path.is_file():
         return []
-    marks = MarkStore(path)
-    try:
+    with contextlib.closing(MarkStore(path)) as marks:
         return marks.requests()
-    finally:
-        marks.close()

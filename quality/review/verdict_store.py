@@ -105,24 +105,29 @@ def check_name(name: str) -> str:
     return stripped
 
 
-class VerdictStore:
-    """The file of answers. Safe for several threads, and for several processes on one machine."""
+class AppendedFile:
+    """One SQLite file to which rows are only added. Safe for several threads, and for several processes on one machine.
+
+    `schema`: its tables as SQL; `what`: what the file is, in words; `by`: the command that makes one."""
+
+    schema, what, by = "", "", ""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        """Open or make the file. Raises `ReviewError` if it is no review file or of a newer version."""
+        """Open or make the file. Raises `ReviewError` if it is none of ours or of another version."""
         self.path = path
         self._clock = clock
         self._lock = threading.RLock()
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._db = sqlite3.connect(path, timeout=20, isolation_level=None, check_same_thread=False)
+            # Readers don't wait for a writer, and what was answered survives a power cut.
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA foreign_keys = ON")
             with self._write():
                 self._prepare()
         except sqlite3.Error as error:
-            raise ReviewError(f"{path}: expected a review file made by `vesper review`, found: {error}") from error
+            raise ReviewError(f"{path}: expected {self.what} made by `{self.by}`, found: {error}") from error
 
     def _prepare(self) -> None:
         found = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -132,8 +137,8 @@ class VerdictStore:
         tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         # A file with tables but no number isn't ours.
         if found != 0 or tables:
-            raise ReviewError(f"{self.path}: expected a review file of version {SCHEMA_VERSION}, found {found}")
-        for statement in _SCHEMA.split(";"):
+            raise ReviewError(f"{self.path}: expected {self.what} of version {SCHEMA_VERSION}, found {found}")
+        for statement in self.schema.split(";"):
             self._db.execute(statement)
         self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -145,13 +150,21 @@ class VerdictStore:
             try:
                 yield
             except BaseException:
+                # Also when the program is interrupted.
                 self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
 
     def close(self) -> None:
+        """Close the file."""
         with self._lock:
             self._db.close()
+
+
+class VerdictStore(AppendedFile):
+    """The file of answers."""
+
+    schema, what, by = _SCHEMA, "a review file", "vesper review"
 
     # --- people -------------------------------------------------------------------------------------------------------
     def join(self, annotator: str) -> str:
