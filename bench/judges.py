@@ -10,7 +10,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 
 from generators.generation.annotators import TreeEvidence
 from generators.generation.process_annotator import ProcessAnnotator
@@ -27,35 +27,16 @@ from quality.evidence.consistency import check_thought
 from quality.evidence.process import goal_operations, process_of
 from quality.refinement.dual_review import DualRuling
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.figures import Figure
+
 SEEDS = (0, 1, 2)
 ROWS = 1200
 SITES = ("shop", "bank", "calendar", "issues")
 
 
-@dataclass(frozen=True)
-class PlantedFigure:
-    """A measured share, with the goal that it was built for (None: for comparison alone)."""
-
-    name: str
-    value: float
-    of: str
-    least: float | None = None
-    most: float | None = None
-
-    @property
-    def missed(self) -> bool:
-        return (self.least is not None and self.value < self.least) or (
-            self.most is not None and self.value > self.most
-        )
-
-    def __str__(self) -> str:
-        goals = [f"at least {self.least:g}"] if self.least is not None else []
-        goals += [f"at most {self.most:g}"] if self.most is not None else []
-        missed = "   <-- missed" if self.missed else ""
-        return f"{self.name:58} {self.value:8.3f}  {self.of:34} {', '.join(goals)}{missed}"
-
-
-def thoughts() -> Iterator[PlantedFigure]:
+def thoughts() -> Iterator[Figure]:
     """D-Artemis: thought against action."""
     for part in ("seen", "held_out"):
         rows = [row for seed in SEEDS for row in generated_thoughts(part, ROWS, seed)]  # type: ignore[arg-type]
@@ -65,11 +46,11 @@ def thoughts() -> Iterator[PlantedFigure]:
                 yield _f1(f"  of them {language}", [row for row in rows if row.origin == language], 0.9)
 
 
-def _f1(name: str, rows: Sequence[PlantedThought], least: float) -> PlantedFigure:
+def _f1(name: str, rows: Sequence[PlantedThought], least: float) -> Figure:
     found = [(check_thought(row.thought, row.action, row.elements).agrees is False, bool(row.planted)) for row in rows]
     hits = sum(flagged and planted for flagged, planted in found)
     flagged, planted = sum(one for one, _ in found), sum(one for _, one in found)
-    return PlantedFigure(f"{name}: F1", 2 * hits / (flagged + planted), f"{planted} planted, {len(rows)} rows", least)
+    return Figure(f"{name}: F1", 2 * hits / (flagged + planted), f"{planted} planted, {len(rows)} rows", least)
 
 
 def site_tasks(each: int, kinds: Sequence[str] = SITES, seed: int = 1) -> list[TaskSpec]:
@@ -77,7 +58,7 @@ def site_tasks(each: int, kinds: Sequence[str] = SITES, seed: int = 1) -> list[T
     return [task.contract() for kind in kinds for task in TaskMaker(make_site(kind, seed)).tasks(each)]
 
 
-def steps() -> Iterator[PlantedFigure]:
+def steps() -> Iterator[Figure]:
     """Step verification: a policy right in 60 of 100 under a check right in 80 of 100."""
 
     def opened() -> InterpretedWorld:
@@ -89,12 +70,12 @@ def steps() -> Iterator[PlantedFigure]:
         found = [right_steps(tasks, opened, 0.6, rate, seed=seed) for seed in SEEDS]
         right, of = sum(one for one, _ in found), sum(one for _, one in found)
         shares[name] = right / of
-        yield PlantedFigure(f"steps right, 60 % policy {name}", right / of, f"{of} steps, {len(SEEDS)} seeds")
+        yield Figure(f"steps right, 60 % policy {name}", right / of, f"{of} steps, {len(SEEDS)} seeds")
     gain = shares["checked"] - shares["unchecked"]
-    yield PlantedFigure("  gain by a check right in 80 of 100", gain, "three draws a turn at most", 0.15)
+    yield Figure("  gain by a check right in 80 of 100", gain, "three draws a turn at most", 0.15)
 
 
-def process() -> Iterator[PlantedFigure]:
+def process() -> Iterator[Figure]:
     """ProBench: planted false successes, by what a task requires on the way, and by the goal's words alone."""
     screens = DrawnScreens()
     tasks = [task for seed in (2, 3) for task in site_tasks(4, sorted(TEMPLATES), seed)]
@@ -110,9 +91,9 @@ def process() -> Iterator[PlantedFigure]:
         false = [no for kind, no in refused if kind != "sound"]
         sound = [no for kind, no in refused if kind == "sound"]
         of = f"{len(false)} false successes"
-        yield PlantedFigure(f"{name}: false refused", sum(false) / len(false), of, 0.95 if goal else None)
+        yield Figure(f"{name}: false refused", sum(false) / len(false), of, 0.95 if goal else None)
         of = f"{len(sound)} sound runs"
-        yield PlantedFigure("  true ones refused", sum(sound) / len(sound), of, None, 0.03 if goal else None)
+        yield Figure("  true ones refused", sum(sound) / len(sound), of, None, 0.03 if goal else None)
 
 
 def _by_words(run: ClaimedSuccess, screens: DrawnScreens) -> str:
@@ -121,7 +102,7 @@ def _by_words(run: ClaimedSuccess, screens: DrawnScreens) -> str:
     return "completed" if process_of(episode, goal_operations(episode)).complete else "failed"
 
 
-def dual() -> Iterator[PlantedFigure]:
+def dual() -> Iterator[Figure]:
     """MagicGUI-RMS: two reviewers that accept 10 and 20 of 100 wrong steps by draws of their own."""
     tasks = site_tasks(4, sorted(TEMPLATES))
     runs = list(claimed_successes(tasks, ("sound",), 0))
@@ -137,18 +118,18 @@ def dual() -> Iterator[PlantedFigure]:
     wrong = [ruling for one, ruling in rulings if not one.sound]
     accepted = sum(ruling.outcome == "accepted" for ruling in wrong)
     of = f"{len(wrong)} wrong of {len(rulings)} steps"
-    yield PlantedFigure("two reviewers: wrong steps accepted", accepted / len(wrong), of, None, 0.05)
+    yield Figure("two reviewers: wrong steps accepted", accepted / len(wrong), of, None, 0.05)
     alone = sum(ruling.specialist.accepted for ruling in wrong)
-    yield PlantedFigure("  by the specialist alone", alone / len(wrong), of)
+    yield Figure("  by the specialist alone", alone / len(wrong), of)
     corrected = [(one, ruling) for one, ruling in rulings if ruling.outcome == "corrected"]
     right = sum(ruling.specialist.corrected == one.right for one, ruling in corrected)
     of = f"{len(corrected)} corrections"
-    yield PlantedFigure("  corrections that are right", right / max(1, len(corrected)), of, 0.8)
+    yield Figure("  corrections that are right", right / max(1, len(corrected)), of, 0.8)
     disputed = sum(ruling.outcome == "disputed" for _, ruling in rulings)
-    yield PlantedFigure("  disputed, for judges to learn from", disputed / len(rulings), f"{len(rulings)} steps")
+    yield Figure("  disputed, for judges to learn from", disputed / len(rulings), f"{len(rulings)} steps")
 
 
-GROUPS: dict[str, Callable[[], Iterator[PlantedFigure]]] = {
+GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "thoughts": thoughts,
     "steps": steps,
     "process": process,
@@ -167,7 +148,7 @@ def main(arguments: list[str] | None = None) -> int:
             began = time.monotonic()
             for figure in group():
                 print(figure, flush=True)
-                missed += figure.missed
+                missed += not figure.fine
             print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
     return 1 if missed else 0
 

@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -53,6 +53,7 @@ from schemas.rows import SampleRow
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.figures import Figure, share
 from bench.trajectory_truth import Answers, MeasuredRun, achieved, broken_plans, levels, true_error
 
 ERROR_RATE = 0.3
@@ -60,30 +61,6 @@ PER_SITE = 4
 LONGEST = 14
 """Steps of a task at most: the planner's exact search of the longest ones takes minutes."""
 LEVEL_KINDS, WAYS_BACK = ("page_function", "opened_by", "changed_by"), ("way_back", "reversal")
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A line of the table: so many of so many, and the share that is wanted (None: nothing was asked for)."""
-
-    name: str
-    right: int
-    whole: int
-    wanted: float | None = None
-
-    @property
-    def share(self) -> float:
-        """0 where there is nothing to count: what was to be measured hasn't been."""
-        return self.right / self.whole if self.whole else 0.0
-
-    @property
-    def fine(self) -> bool:
-        """Whether it is what is wanted."""
-        return self.wanted is None or self.share >= self.wanted
-
-    def __str__(self) -> str:
-        wanted = "" if self.wanted is None else f"{'ok' if self.fine else 'MISSED'}, wanted {self.wanted:.0%}"
-        return f"{self.name:52} {self.right:6} of {self.whole:6} {self.share:8.2%}   {wanted}"
 
 
 def contracts(runs: int, first: int = 0) -> list[TaskSpec]:
@@ -158,10 +135,10 @@ def error_figures(runs: dict[str, MeasuredRun]) -> Iterator[Figure]:
         true = [(one, true_error(one)) for one in runs.values() if one.contract.world == world]
         with_error = [(one, step) for one, step in true if step is not None]
         right = sum(one.run.verdict.first_error == step for one, step in with_error)
-        yield Figure(f"first error located, {world}", right, len(with_error), 0.9)
+        yield share(f"first error located, {world}", right, len(with_error), 0.9)
         clean = [one for one, step in true if step is None]
         silent = sum(one.run.verdict.first_error is None for one in clean)
-        yield Figure(f"none located where none took it off, {world}", silent, len(clean))
+        yield share(f"none located where none took it off, {world}", silent, len(clean))
 
 
 def law_figure(rows: Sequence[SampleRow], runs: dict[str, MeasuredRun]) -> Figure:
@@ -175,7 +152,7 @@ def law_figure(rows: Sequence[SampleRow], runs: dict[str, MeasuredRun]) -> Figur
             error, done = true_error(one), one.actions
             whole += 1
             right += error is None or step < error or step >= len(done) or done[step] != action
-    return Figure("actions of failures that aren't a wrong step's", right, whole, 1.0)
+    return share("actions of failures that aren't a wrong step's", right, whole, 1.0)
 
 
 def answer_figures(rows: Sequence[SampleRow], runs: dict[str, MeasuredRun]) -> Iterator[Figure]:
@@ -184,9 +161,9 @@ def answer_figures(rows: Sequence[SampleRow], runs: dict[str, MeasuredRun]) -> I
     answers = Answers(runs)
     answers.count(rows)
     for kind, whole in sorted(answers.whole.items()):
-        yield Figure(f"true: {kind}", answers.right[kind], whole, wanted.get(kind))
+        yield share(f"true: {kind}", answers.right[kind], whole, wanted.get(kind))
     broken = [achieved(runs[json.loads(row["provenance"])["episode"]], plan) for row, plan in broken_plans(rows)]
-    yield Figure("plans with a part left out that fail", broken.count(False), len(broken))
+    yield share("plans with a part left out that fail", broken.count(False), len(broken))
     for kind, example in answers.examples.items():
         print(f"not true: {kind}: {example}")
 
@@ -199,7 +176,7 @@ def level_figures(made: pa.Table, runs: dict[str, MeasuredRun], tables: dict[str
     own = derive_samples(steps, tables["screens"], licence="MIT").to_pylist()
     added = [row for row in made.to_pylist() if json.loads(row["provenance"])["kind"] in LEVEL_KINDS]
     for name, rows, wanted in (("gold's own derivers", own, None), ("and page_levels", [*own, *added], 0.95)):
-        yield Figure(f"screens with three levels, {name}", levels(rows, pictures), len(pictures), wanted)
+        yield share(f"screens with three levels, {name}", levels(rows, pictures), len(pictures), wanted)
 
 
 def main() -> int:

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from bench.trajectory_samples import Figure, answer_figures, error_figures, law_figure, level_figures, measured_runs
+from bench.figures import Figure
+from bench.trajectory_samples import answer_figures, error_figures, law_figure, level_figures, measured_runs
 from bench.trajectory_truth import Answers, MeasuredRun
 from generators.generation.judged_runs import run_verdict
 from pipelines.derivers.derive import derive_samples
@@ -49,7 +50,7 @@ def test_what_is_derived_is_true_in_the_worlds(measured: Measured) -> None:
         *level_figures(made.corpus, runs, tables),
     ]
     assert not made.refused and not [str(figure) for figure in figures if not figure.fine]
-    measured_kinds = {figure.name for figure in figures if figure.whole >= 5}
+    measured_kinds = {figure.name for figure in figures if int(figure.of.split()[-1]) >= 5}
     assert {f"true: {kind}" for kind in ("correction", "way_back", "verification", "subgoals")} <= measured_kinds
 
 
