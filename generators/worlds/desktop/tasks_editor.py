@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
-from generators.worlds.desktop.desktop_task import Check, DesktopTask, Intent, rest
+from generators.worlds.desktop.desktop_task import Check, DesktopTask, rest
+from generators.worlds.desktop.making import DAYS, PEOPLE, SAVE, Plan, answer, holds, lines, menu, task
 from generators.worlds.desktop.tasks_calculator import press
 
-Plan = tuple[Intent, ...]
 GOODS = (
     "milk",
     "bread",
@@ -25,15 +25,7 @@ GOODS = (
     "crème fraîche",
     "香菜",
 )
-PEOPLE = ("Ada", "Björn", "Chen", "Dalia", "Emeka", "Farah", "Goran", "Hana")
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
-SAVE: Intent = ("key", "ctrl", "s")
 VIEW = "org/xfce/mousepad/preferences/view"
-
-
-def menu(*path: str) -> Plan:
-    """Clicks through a menu; all but the last open one."""
-    return (*(("click", "menu", name) for name in path[:-1]), ("click", "menu item", path[-1]))
 
 
 def files_of(rng: Random) -> dict[str, str]:
@@ -47,45 +39,40 @@ def editing(
     name: str, goal: str, files: Mapping[str, str], opened: str, plan: Plan, *checks: Check, near: Plan = ()
 ) -> DesktopTask:
     # Without a file to open the editor begins with an empty one.
-    start = {"world": "desktop", "program": "mousepad", "files": dict(files), **({"open": opened} if opened else {})}
-    return DesktopTask(name, goal, start, checks, plan, (name,), near)
-
-
-def _holds(files: Mapping[str, str], path: str, text: str) -> tuple[Check, Check]:
-    """This file says this, and all others are as they were."""
-    return {"check": "file", "path": path, "text": text}, rest(files, path)
+    return task(f"editor.{name}", "mousepad", goal, plan, *checks, files=files, opened=opened, near=near)
 
 
 def _lines(files: Mapping[str, str]) -> list[str]:
     return files["shopping.txt"].splitlines()
 
 
-def _joined(lines: list[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+def at_line(number: int) -> Plan:
+    """To a line, counted from 1, by the dialog."""
+    return (*menu("Search", "Go to..."), ("type", str(number)), ("click", "push button", "Jump to"))
 
 
 def append(rng: Random) -> DesktopTask:
     files = files_of(rng)
     new = rng.choice([good for good in GOODS if good not in _lines(files)])
     return editing(
-        "editor.append",
+        "append",
         f"Add a line “{new}” to the end of the open shopping list and save it.",
         files,
         "shopping.txt",
         (("key", "ctrl", "end"), ("type", f"{new}\n"), SAVE),
-        *_holds(files, "shopping.txt", f"{files['shopping.txt']}{new}\n"),
+        *holds(files, "shopping.txt", f"{files['shopping.txt']}{new}\n"),
     )
 
 
 def rewrite(rng: Random) -> DesktopTask:
     files, text = files_of(rng), f"{rng.choice(DAYS)}'s meeting is cancelled 🚫"
     return editing(
-        "editor.rewrite",
+        "rewrite",
         f"Replace everything in the open memo by the one line “{text}” and save it.",
         files,
         "memo.txt",
         (("key", "ctrl", "a"), ("type", f"{text}\n"), SAVE),
-        *_holds(files, "memo.txt", f"{text}\n"),
+        *holds(files, "memo.txt", f"{text}\n"),
     )
 
 
@@ -105,68 +92,54 @@ def replace(rng: Random) -> DesktopTask:
         SAVE,
     )
     return editing(
-        "editor.replace",
+        "replace",
         f"In the open list, replace “{old}” by “{new}” with find and replace, then save.",
         files,
         "shopping.txt",
         plan,
-        *_holds(files, "shopping.txt", text),
+        *holds(files, "shopping.txt", text),
     )
 
 
 def delete_line(rng: Random) -> DesktopTask:
     files = files_of(rng)
-    lines = _lines(files)
+    listed = _lines(files)
     # Never the first line: jumping there is where the cursor is anyway.
-    number = rng.randrange(1, len(lines))
-    plan: Plan = (
-        *menu("Search", "Go to..."),
-        ("type", str(number + 1)),
-        ("click", "push button", "Jump to"),
-        *menu("Edit", "Delete Line"),
-        SAVE,
-    )
+    number = rng.randrange(1, len(listed))
     return editing(
-        "editor.delete_line",
-        f"Delete the line “{lines[number]}” from the open shopping list and save it.",
+        "delete_line",
+        f"Delete the line “{listed[number]}” from the open shopping list and save it.",
         files,
         "shopping.txt",
-        plan,
-        *_holds(files, "shopping.txt", _joined(lines[:number] + lines[number + 1 :])),
+        (*at_line(number + 1), *menu("Edit", "Delete Line"), SAVE),
+        *holds(files, "shopping.txt", lines(listed[:number] + listed[number + 1 :])),
     )
 
 
 def insert_line(rng: Random) -> DesktopTask:
     files = files_of(rng)
-    lines = _lines(files)
-    number = rng.randrange(1, len(lines))
-    new = rng.choice([good for good in GOODS if good not in lines])
-    plan: Plan = (
-        *menu("Search", "Go to..."),
-        ("type", str(number + 1)),
-        ("click", "push button", "Jump to"),
-        ("type", f"{new}\n"),
-        SAVE,
-    )
+    listed = _lines(files)
+    number = rng.randrange(1, len(listed))
+    new = rng.choice([good for good in GOODS if good not in listed])
     return editing(
-        "editor.insert_line",
-        f"Put a new line “{new}” right before “{lines[number]}” and save the list.",
+        "insert_line",
+        f"Put a new line “{new}” right before “{listed[number]}” and save the list.",
         files,
         "shopping.txt",
-        plan,
-        *_holds(files, "shopping.txt", _joined([*lines[:number], new, *lines[number:]])),
+        (*at_line(number + 1), ("type", f"{new}\n"), SAVE),
+        *holds(files, "shopping.txt", lines([*listed[:number], new, *listed[number:]])),
     )
 
 
 def capitals(rng: Random) -> DesktopTask:
     files = files_of(rng)
     return editing(
-        "editor.capitals",
+        "capitals",
         "Turn the whole text of the open memo into capital letters and save it.",
         files,
         "memo.txt",
         (("key", "ctrl", "a"), *menu("Edit", "Convert", "To Uppercase"), SAVE),
-        *_holds(files, "memo.txt", files["memo.txt"].upper()),
+        *holds(files, "memo.txt", files["memo.txt"].upper()),
         near=(("key", "ctrl", "a"), *menu("Edit", "Convert", "To Lowercase"), SAVE),
     )
 
@@ -175,12 +148,12 @@ def save_as(rng: Random) -> DesktopTask:
     files, name = files_of(rng), f"list-{rng.randint(10, 99)}.txt"
     plan: Plan = (*menu("File", "Save As..."), ("key", "ctrl", "a"), ("type", name), ("click", "push button", "Save"))
     return editing(
-        "editor.save_as",
+        "save_as",
         f"Save the open shopping list as {name} in the home folder too.",
         files,
         "shopping.txt",
         plan,
-        *_holds(files, name, files["shopping.txt"]),
+        *holds(files, name, files["shopping.txt"]),
     )
 
 
@@ -189,12 +162,12 @@ def new_file(rng: Random) -> DesktopTask:
     name, text = f"note-{rng.randint(10, 99)}.txt", f"Call {rng.choice(PEOPLE)} on {rng.choice(DAYS)}"
     plan: Plan = (("type", f"{text}\n"), SAVE, ("key", "ctrl", "a"), ("type", name), ("click", "push button", "Save"))
     return editing(
-        "editor.new_file",
+        "new_file",
         f"Write “{text}” as the only line of a new file {name} in the home folder.",
         files,
         "",
         plan,
-        *_holds(files, name, f"{text}\n"),
+        *holds(files, name, f"{text}\n"),
     )
 
 
@@ -209,12 +182,12 @@ def open_other(rng: Random) -> DesktopTask:
         SAVE,
     )
     return editing(
-        "editor.open_other",
+        "open_other",
         f"Open memo.txt in the editor, add the line “{text}” at its end and save it.",
         files,
         "shopping.txt",
         plan,
-        *_holds(files, "memo.txt", f"{files['memo.txt']}{text}\n"),
+        *holds(files, "memo.txt", f"{files['memo.txt']}{text}\n"),
     )
 
 
@@ -228,7 +201,7 @@ def line_numbers(rng: Random) -> DesktopTask:
         )
     )
     return editing(
-        "editor.preference",
+        "preference",
         words,
         files,
         "memo.txt",
@@ -242,7 +215,7 @@ def line_numbers(rng: Random) -> DesktopTask:
 def tab_size(rng: Random) -> DesktopTask:
     files, size = files_of(rng), rng.choice(("2", "3", "4"))
     return editing(
-        "editor.tab_size",
+        "tab_size",
         f"Set the editor's tab size to {size}.",
         files,
         "memo.txt",
@@ -255,21 +228,21 @@ def tab_size(rng: Random) -> DesktopTask:
 
 def read(rng: Random) -> DesktopTask:
     files = files_of(rng)
-    lines = _lines(files)
-    number = rng.randrange(len(lines))
-    others = [line for i, line in enumerate(lines) if i != number and line.isascii()]
+    listed = _lines(files)
+    number = rng.randrange(len(listed))
+    others = [line for i, line in enumerate(listed) if i != number and line.isascii()]
     # ASCII only: answers are compared as words of letters and digits.
-    while not lines[number].isascii():
-        number = (number + 1) % len(lines)
-        others = [line for i, line in enumerate(lines) if i != number and line.isascii()]
+    while not listed[number].isascii():
+        number = (number + 1) % len(listed)
+        others = [line for i, line in enumerate(listed) if i != number and line.isascii()]
     place = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")[number]
     return editing(
-        "editor.read",
+        "read",
         f"Which is the {place} entry of the shopping list? Change nothing, just tell me.",
         files,
         "shopping.txt",
-        (("answer", lines[number]),),
-        {"check": "answer", "is": lines[number], "not": others},
+        (("answer", listed[number]),),
+        answer(listed[number], *others),
         rest(files),
     )
 
@@ -277,7 +250,7 @@ def read(rng: Random) -> DesktopTask:
 def price(rng: Random) -> DesktopTask:
     """Over two programs."""
     numbers = [rng.randint(11, 99) for _ in range(rng.randint(5, 6))]
-    files = {"prices.txt": _joined([str(number) for number in numbers])}
+    files = {"prices.txt": lines([str(number) for number in numbers])}
     plan: Plan = (
         ("launch", "calculator"),
         *press("+".join(map(str, numbers)) + "="),
@@ -287,13 +260,13 @@ def price(rng: Random) -> DesktopTask:
         SAVE,
     )
     return editing(
-        "editor.price",
+        "price",
         "Add up the prices in the open file with the calculator, write the result as a last "
         "line “total …” (with the number) into the file, and save it.",
         files,
         "prices.txt",
         plan,
-        *_holds(files, "prices.txt", f"{files['prices.txt']}total {sum(numbers)}\n"),
+        *holds(files, "prices.txt", f"{files['prices.txt']}total {sum(numbers)}\n"),
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from random import Random
 
 from generators.worlds.desktop.desktop_task import Check, DesktopTask, Intent, rest, sha256_of
+from generators.worlds.desktop.making import Plan, answer, menu, task
 
-Plan = tuple[Intent, ...]
 VIEW_FILE = ".config/xfce4/xfconf/xfce-perchannel-xml/thunar.xml"
 LIST_VIEW = """<?xml version="1.0" encoding="UTF-8"?>
 <channel name="thunar" version="1.0">
@@ -33,8 +33,17 @@ def cell(name: str, verb: str = "click") -> Intent:
 
 
 def _task(name: str, goal: str, files: Mapping[str, str], plan: Plan, *checks: Check, near: Plan = ()) -> DesktopTask:
-    start = {"world": "desktop", "program": "file manager", "files": {**files, VIEW_FILE: LIST_VIEW}}
-    return DesktopTask(f"files.{name}", goal, start, checks, plan, (f"files.{name}",), near)
+    listed = {**files, VIEW_FILE: LIST_VIEW}
+    return task(f"files.{name}", "file manager", goal, plan, *checks, files=listed, near=near)
+
+
+def _gone(path: str) -> Check:
+    return {"check": "gone", "path": path}
+
+
+def _named(name: str, button: str = "") -> Plan:
+    """A name in the place of the one that a dialog or a row proposes; without a button to press it is entered."""
+    return (("key", "ctrl", "a"), ("type", name), ("click", "push button", button) if button else ("enter",))
 
 
 def _beside(plan: Plan, name: str, other: str) -> Plan:
@@ -54,13 +63,7 @@ def _same(files: Mapping[str, str], path: str, source: str) -> Check:
 def new_folder(rng: Random) -> DesktopTask:
     files, _, folder = home(rng)
     name = rng.choice([other for other in FOLDERS if other != folder])
-    plan: Plan = (
-        ("click", "menu", "File"),
-        ("click", "menu item", "Create Folder..."),
-        ("key", "ctrl", "a"),
-        ("type", name),
-        ("click", "push button", "Create"),
-    )
+    plan: Plan = (*menu("File", "Create Folder..."), *_named(name, "Create"))
     return _task(
         "new_folder",
         f"Make a folder “{name}” in the home folder.",
@@ -74,13 +77,7 @@ def new_folder(rng: Random) -> DesktopTask:
 def nested_folder(rng: Random) -> DesktopTask:
     files, _, folder = home(rng)
     year = str(rng.randint(1990, 2025))
-    plan: Plan = (
-        cell(folder, "double"),
-        ("key", "ctrl", "shift", "n"),
-        ("key", "ctrl", "a"),
-        ("type", year),
-        ("enter",),
-    )
+    plan: Plan = (cell(folder, "double"), ("key", "ctrl", "shift", "n"), *_named(year))
     return _task(
         "nested_folder",
         f"Inside the folder “{folder}”, make a folder “{year}”.",
@@ -94,14 +91,14 @@ def nested_folder(rng: Random) -> DesktopTask:
 def rename(rng: Random) -> DesktopTask:
     files, names, _ = home(rng)
     old, new = rng.choice(names), f"renamed-{rng.randint(10, 99)}.txt"
-    plan: Plan = (cell(old), ("key", "f2"), ("key", "ctrl", "a"), ("type", new), ("click", "push button", "Rename"))
+    plan: Plan = (cell(old), ("key", "f2"), *_named(new, "Rename"))
     return _task(
         "rename",
         f"Rename the file {old} to {new}.",
         files,
         plan,
         _same(files, new, old),
-        {"check": "gone", "path": old},
+        _gone(old),
         rest(files, old, new),
     )
 
@@ -115,7 +112,7 @@ def delete(rng: Random) -> DesktopTask:
         f"Delete {name} for good; don't put it in the rubbish bin.",
         files,
         plan,
-        {"check": "gone", "path": name},
+        _gone(name),
         rest(files, name),
         near=_beside(plan, name, _another(rng, names, name)),
     )
@@ -129,7 +126,7 @@ def delete_folder(rng: Random) -> DesktopTask:
         f"Delete the folder “{folder}” and what is in it for good.",
         files,
         plan,
-        {"check": "gone", "path": folder},
+        _gone(folder),
         rest(files, f"{folder}/old.txt"),
         near=_beside(plan, folder, names[0]),
     )
@@ -145,7 +142,7 @@ def move(rng: Random) -> DesktopTask:
         files,
         plan,
         _same(files, f"{folder}/{name}", name),
-        {"check": "gone", "path": name},
+        _gone(name),
         rest(files, name, f"{folder}/{name}"),
         # Copying instead of moving: the file is there, and still where it was.
         near=(cell(name), ("key", "ctrl", "c"), *plan[2:]),
@@ -155,14 +152,7 @@ def move(rng: Random) -> DesktopTask:
 def copy(rng: Random) -> DesktopTask:
     files, names, folder = home(rng)
     name = rng.choice(names)
-    plan: Plan = (
-        cell(name),
-        ("click", "menu", "Edit"),
-        ("click", "menu item", "Copy"),
-        cell(folder, "double"),
-        ("click", "menu", "Edit"),
-        ("click", "menu item", "Paste"),
-    )
+    plan: Plan = (cell(name), *menu("Edit", "Copy"), cell(folder, "double"), *menu("Edit", "Paste"))
     return _task(
         "copy",
         f"Put a copy of {name} into the folder “{folder}”.",
@@ -187,7 +177,7 @@ def drag(rng: Random) -> DesktopTask:
         files,
         steps(name),
         _same(files, f"{folder}/{name}", name),
-        {"check": "gone", "path": name},
+        _gone(name),
         rest(files, name, f"{folder}/{name}"),
         near=steps(_another(rng, names, name)),
     )
@@ -197,21 +187,14 @@ def by_context_menu(rng: Random) -> DesktopTask:
     """The menu of a file is opened by keys."""
     files, names, _ = home(rng)
     old, new = rng.choice(names), f"final-{rng.randint(10, 99)}.txt"
-    plan: Plan = (
-        cell(old),
-        ("key", "shift", "f10"),
-        ("click", "menu item", "Rename..."),
-        ("key", "ctrl", "a"),
-        ("type", new),
-        ("click", "push button", "Rename"),
-    )
+    plan: Plan = (cell(old), ("key", "shift", "f10"), ("click", "menu item", "Rename..."), *_named(new, "Rename"))
     return _task(
         "by_context_menu",
         f"Rename {old} to {new} by its context menu.",
         files,
         plan,
         _same(files, new, old),
-        {"check": "gone", "path": old},
+        _gone(old),
         rest(files, old, new),
     )
 
@@ -231,7 +214,7 @@ def take_out(rng: Random) -> DesktopTask:
         files,
         plan,
         _same(files, "old.txt", f"{folder}/old.txt"),
-        {"check": "gone", "path": f"{folder}/old.txt"},
+        _gone(f"{folder}/old.txt"),
         rest(files, "old.txt", f"{folder}/old.txt"),
         # Copied again instead of moved.
         near=(*plan[:2], ("key", "ctrl", "c"), *plan[3:]),
@@ -245,18 +228,14 @@ def sort_out(rng: Random) -> DesktopTask:
     final = f"{new}/{new.lower()}-{rng.randint(10, 99)}.txt"
     plan: Plan = (
         ("key", "ctrl", "shift", "n"),
-        ("key", "ctrl", "a"),
-        ("type", new),
-        ("enter",),
+        *_named(new),
         cell(name),
         ("key", "ctrl", "x"),
         cell(new, "double"),
         ("key", "ctrl", "v"),
         cell(name),
         ("key", "f2"),
-        ("key", "ctrl", "a"),
-        ("type", final.partition("/")[2]),
-        ("enter",),
+        *_named(final.partition("/")[2]),
     )
     return _task(
         "sort_out",
@@ -264,7 +243,7 @@ def sort_out(rng: Random) -> DesktopTask:
         files,
         plan,
         _same(files, final, name),
-        {"check": "gone", "path": name},
+        _gone(name),
         rest(files, name, final),
     )
 
@@ -325,7 +304,7 @@ def count(rng: Random) -> DesktopTask:
         f"How many files are in the folder “{folder}”? Open it and tell me the number.",
         {**files, **more},
         (cell(folder, "double"), ("answer", said)),
-        {"check": "answer", "is": said},
+        answer(said),
         rest({**files, **more}),
     )
 
