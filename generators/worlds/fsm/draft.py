@@ -6,7 +6,7 @@ to the page variable `error`. Messages of success go to `done`. Both show as not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -84,6 +84,11 @@ class PageDraft:
     def button(self, text: str, *edges: Edge, shown: Atoms = (), style: str = "") -> PageDraft:
         self.add("button", text, edges=edges, shown=shown, style=style)
         return self
+
+    def switch(self, name: str, on: str, off: str, *, style: str = "", off_style: str = "") -> PageDraft:
+        """Two buttons of which the one shows that changes what is: `on` sets a flag, `off` takes it back."""
+        self.button(on, Edge((), (put(name, True),)), shown=((name, "eq", False),), style=style)
+        return self.button(off, Edge((), (put(name, False),)), shown=((name, "eq", True),), style=off_style)
 
     def item(self, text: str, detail: str, to: str, *, shown: Atoms = ()) -> PageDraft:
         """An entry of a list that leads somewhere: a card or a row, as the site likes."""
@@ -219,8 +224,10 @@ class Draft:
     def menu(self, text: str, to: str, *, shown: Atoms = ()) -> None:
         self._menu.append(SiteElement(f"nav-{to}", "nav", text, edges=(Edge((), (), to),), shown=shown))
 
-    def goal(self, id: str, when: Sequence[Atom], *texts: str, alone: bool = False) -> None:
-        self._goals.append(Goal(id, tuple(when), texts, alone=alone))
+    def goal(self, id: str, when: Sequence[Atom] | Mapping[str, Value], *texts: str, alone: bool = False) -> None:
+        """`when`: conditions, or the values that variables have to have."""
+        atoms = ((name, "eq", value) for name, value in when.items()) if isinstance(when, Mapping) else when
+        self._goals.append(Goal(id, tuple(atoms), texts, alone=alone))
 
     def site(self) -> SiteSpec:
         """The whole spec. Notices that a page never shows are left out; `error` and `done` get all their values."""

@@ -111,21 +111,10 @@ def bank(seed: int) -> SiteSpec:
         d.flag(f"blocked{n}")
         cards.row(card, f"blocked: {{blocked{n}}}", f"card{n}")
         page = d.page(f"card{n}", card, deep=False).text(f"Blocked: {{blocked{n}}}")
-        page.button(
-            "Block this card",
-            Edge((), (put(f"blocked{n}", True),)),
-            shown=((f"blocked{n}", "eq", False),),
-            style="danger",
-        )
-        page.button("Unblock this card", Edge((), (put(f"blocked{n}", False),)), shown=((f"blocked{n}", "eq", True),))
+        page.switch(f"blocked{n}", "Block this card", "Unblock this card", style="danger")
         page.check("Pay abroad", f"abroad{n}", scope="site").link("All cards", "cards")
-        d.goal(
-            f"block{n}",
-            [(f"blocked{n}", "eq", True)],
-            f"Block my {card.lower()}",
-            f"I lost my {card.lower()}: block it",
-        )
-        d.goal(f"abroad{n}", [(f"abroad{n}", "eq", True)], f"Allow payments abroad with the {card.lower()}")
+        d.goal(f"block{n}", {f"blocked{n}": True}, f"Block my {card.lower()}", f"I lost my {card.lower()}: block it")
+        d.goal(f"abroad{n}", {f"abroad{n}": True}, f"Allow payments abroad with the {card.lower()}")
     branches = d.page("branches", "Our branches")
     for n, city in enumerate(rng.sample(CITIES, 3)):
         branches.item(city, "Open until 17:00", f"branch{n}")
@@ -136,21 +125,17 @@ def bank(seed: int) -> SiteSpec:
         for money in AMOUNTS[:3]:
             d.goal(
                 f"pay-{name}-{money}",
-                [("paid_to", "eq", name), ("paid_sum", "eq", money)],
+                {"paid_to": name, "paid_sum": money},
                 f"Pay {money} € to {name}",
                 f"Transfer {money} € to {name}",
             )
-        d.goal(
-            f"tomorrow-{name}",
-            [("paid_to", "eq", name), ("paid_when", "eq", "Tomorrow")],
-            f"Pay {name} any amount tomorrow",
-        )
+        d.goal(f"tomorrow-{name}", {"paid_to": name, "paid_when": "Tomorrow"}, f"Pay {name} any amount tomorrow")
     for money in ("800", "250"):
-        d.goal(f"limit-{money}", [("limit", "eq", money)], f"Set the daily limit to {money} €")
-    d.goal("papers", [("by_mail", "eq", True), ("yearly", "eq", True)], "Get statements by mail, only once a year")
+        d.goal(f"limit-{money}", {"limit": money}, f"Set the daily limit to {money} €")
+    d.goal("papers", {"by_mail": True, "yearly": True}, "Get statements by mail, only once a year")
     for count in (2, 4):
         # Two and four, so that repeating something a number of times is asked for.
-        d.goal(f"save{count}", [("saved", "eq", count)], f"Put 50 € aside {count} times in the savings account")
+        d.goal(f"save{count}", {"saved": count}, f"Put 50 € aside {count} times in the savings account")
     return d.site()
 
 
@@ -188,8 +173,7 @@ def forum(seed: int) -> SiteSpec:
         latest.row(title, topics[of[n]], f"thread{n}")
         page = d.page(f"thread{n}", title).text(f"{rng.choice(PEOPLE)}: {rng.choice(SENTENCES)}")
         page.text(f"{{nick}}: {{reply{n}}}", shown=((f"reply{n}", "filled", ""),))
-        page.button("Like", Edge((), (put(f"liked{n}", True),)), shown=((f"liked{n}", "eq", False),))
-        page.button("Unlike", Edge((), (put(f"liked{n}", False),)), shown=((f"liked{n}", "eq", True),))
+        page.switch(f"liked{n}", "Like", "Unlike")
         page.check("Follow this thread", f"followed{n}", scope="site").field("Your reply", "draft", SENTENCES)
         page.button(
             "Reply",
@@ -206,12 +190,12 @@ def forum(seed: int) -> SiteSpec:
         words = rng.choice(SENTENCES)
         d.goal(
             f"reply{n}",
-            [(f"reply{n}", "eq", words)],
+            {f"reply{n}": words},
             f'Reply "{words}" in the thread "{title}"',
             f'Write "{words}" under "{title}"',
         )
-        d.goal(f"like{n}", [(f"liked{n}", "eq", True)], f'Like the thread "{title}"')
-        d.goal(f"follow{n}", [(f"followed{n}", "eq", True)], f'Follow the thread "{title}"')
+        d.goal(f"like{n}", {f"liked{n}": True}, f'Like the thread "{title}"')
+        d.goal(f"follow{n}", {f"followed{n}": True}, f'Follow the thread "{title}"')
     join = d.page("join", "Join us", without=("nav-profile",)).field(
         "Nickname", "j_nick", ("fernweh", "quill", "maple", "drift")
     )
@@ -251,19 +235,15 @@ def forum(seed: int) -> SiteSpec:
     )
     d.choice("reported", ("", "Spam", "Insult", "Other"))
     for kind in ("Spam", "Insult"):
-        d.goal(f"report-{kind}", [("reported", "eq", kind)], f"Report a problem: {kind.lower()}")
+        d.goal(f"report-{kind}", {"reported": kind}, f"Report a problem: {kind.lower()}")
     for topic in topics:
         for title in ("A new idea", "Need advice"):
             d.goal(
                 f"start-{topic}-{title}",
-                [("started", "eq", title), ("started_in", "eq", topic)],
+                {"started": title, "started_in": topic},
                 f'Start the thread "{title}" in {topic}',
                 f'Open a thread called "{title}" under {topic}',
             )
     for nick in ("quill", "maple"):
-        d.goal(
-            f"join-{nick}",
-            [("nick", "eq", nick), ("hidden", "eq", True)],
-            f'Join as "{nick}" and hide me from the list',
-        )
+        d.goal(f"join-{nick}", {"nick": nick, "hidden": True}, f'Join as "{nick}" and hide me from the list')
     return d.site()

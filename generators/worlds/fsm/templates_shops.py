@@ -53,7 +53,7 @@ def shop(seed: int) -> SiteSpec:
         page.button(f"Add to {basket.lower()}", Edge((), effects), style="main").link(f"View {basket.lower()}", "cart")
         d.goal(
             f"add{n}",
-            [(f"has{n}", "eq", True)],
+            {f"has{n}": True},
             f"Put the {name} in the {basket.lower()}",
             f"Add {name} to my {basket.lower()}",
             f"I want to buy the {name}: place it in the {basket.lower()}",
@@ -103,7 +103,7 @@ def shop(seed: int) -> SiteSpec:
                 f"Order any product for {name} with {way.lower()} delivery",
                 f"Buy something and have it sent to {name} by {way.lower()} delivery",
             )
-    d.goal("coupon", [("coupon", "eq", True)], f"Apply the discount code {code}", f"Use the code {code} on my order")
+    d.goal("coupon", {"coupon": True}, f"Apply the discount code {code}", f"Use the code {code} on my order")
     return d.site()
 
 
@@ -118,9 +118,7 @@ def _shop_help(d: Draft) -> None:
         "Send question", *say("Your question was sent."), put("asked", True)
     )
     d.flag("asked")
-    d.goal(
-        "ask", [("asked", "eq", True)], "Send the help team a question", f"Ask {d.name} something from its help page"
-    )
+    d.goal("ask", {"asked": True}, "Send the help team a question", f"Ask {d.name} something from its help page")
 
 
 def tickets(seed: int) -> SiteSpec:
@@ -216,13 +214,9 @@ def tickets(seed: int) -> SiteSpec:
             d.goal(f"group-{a}-{b}-{count}", group, f"Book {count} people from {a} to {b}, window seat")
     # Alone: it undoes a booking that another goal may ask for.
     d.goal(
-        "cancel",
-        [("cancelled", "eq", True)],
-        "Book any trip and then cancel it",
-        "Cancel a trip after booking it",
-        alone=True,
+        "cancel", {"cancelled": True}, "Book any trip and then cancel it", "Cancel a trip after booking it", alone=True
     )
-    d.goal("wrote", [("wrote", "eq", True)], "Send the railway a message", "Write to the contact team")
+    d.goal("wrote", {"wrote": True}, "Send the railway a message", "Write to the contact team")
     return d.site()
 
 
@@ -278,12 +272,12 @@ def recipes(seed: int) -> SiteSpec:
         d.goal(f"save{n}", saved, f"Save the recipe for {dish}", f"Put {dish} in my recipe book")
         d.goal(
             f"list{n}",
-            [(f"shop{n}", "eq", True)],
+            {f"shop{n}": True},
             f"Put {dish} on the shopping list",
             f"I need to shop for {dish}: add it to the list",
         )
         star = rng.choice(("2", "3", "5"))
-        d.goal(f"rate{n}", [(f"stars{n}", "eq", star)], f"Give {dish} {star} stars", f"Rate {dish} with {star} stars")
+        d.goal(f"rate{n}", {f"stars{n}": star}, f"Give {dish} {star} stars", f"Rate {dish} with {star} stars")
     # All flags and the count together, as in a real list.
     wipe = (put("listed", 0), *(put(f"shop{n}", False) for n in range(len(dishes))), *say("The list is empty now."))
     todo.button("Clear the list", Edge((("listed", "eq", 0),), fail("There is nothing to clear.")), Edge((), wipe))
@@ -340,21 +334,19 @@ def streaming(seed: int) -> SiteSpec:
         kept = ((f"keep{n}", "eq", True),)
         page = d.page(f"film{n}", film).text(f"{of[film]}, {rng.randint(78, 140)} minutes. A story you will remember.")
         page.button("Play", Edge((), (put("watched", film),), "player"), style="main")
-        page.button("Add to my list", Edge((), (put(f"keep{n}", True),)), shown=((f"keep{n}", "eq", False),))
-        page.button("On my list: remove", Edge((), (put(f"keep{n}", False),)), shown=kept)
+        page.switch(f"keep{n}", "Add to my list", "On my list: remove")
         mine.item(film, of[film], f"film{n}", shown=kept)
         d.goal(f"keep{n}", kept, f"Put {film} on my list", f"Keep {film} for later")
-        d.goal(f"watch{n}", [("watched", "eq", film)], f"Play {film}", f"Start watching {film}")
+        d.goal(f"watch{n}", {"watched": film}, f"Play {film}", f"Start watching {film}")
         who = profiles[n % 3]
         d.goal(
             f"who{n}",
-            [("watched", "eq", film), ("profile", "eq", who), ("subtitles", "eq", True)],
+            {"watched": film, "profile": who, "subtitles": True},
             f"Switch to {who}'s profile, turn on subtitles and play {film}",
         )
     player = d.page("player", "Now playing", deep=False, bare=True).text("{watched}", style="big")
     d.flag("paused", scope="page")
-    player.button("Pause", Edge((), (put("paused", True),)), shown=(("paused", "eq", False),), style="main")
-    player.button("Resume", Edge((), (put("paused", False),)), shown=(("paused", "eq", True),), style="main")
+    player.switch("paused", "Pause", "Resume", style="main", off_style="main")
     player.check("Subtitles", "subtitles", scope="site").link("Close the player", "home")
     who_page = d.page("who", "Who is watching?")
     for name in ("Guest", *profiles):
@@ -377,13 +369,13 @@ def streaming(seed: int) -> SiteSpec:
     parents = d.page("parents", "Parents").text(f'The PIN of new accounts is "{pin}".', style="quiet")
     parents.field("PIN", "pin", (pin, "0000"), "eq", error="This PIN is wrong.", secret=True)
     parents.submit("Allow films for children only", put("kids", True), *say("Only films for children are shown."))
-    d.goal("kids", [("kids", "eq", True)], f"Turn on the limit for children with PIN {pin}")
+    d.goal("kids", {"kids": True}, f"Turn on the limit for children with PIN {pin}")
     for name in ("Plus", "Premium"):
-        d.goal(f"plan-{name}", [("plan", "eq", name)], f"Change my plan to {name}", f"I want the {name} plan")
+        d.goal(f"plan-{name}", {"plan": name}, f"Change my plan to {name}", f"I want the {name} plan")
     for name in ("High", "Low"):
         d.goal(
             f"quality-{name}",
-            [("quality", "eq", name)],
+            {"quality": name},
             f"Set the picture quality to {name}",
             f"Stream in {name.lower()} quality",
         )

@@ -96,29 +96,29 @@ def insurance(seed: int) -> SiteSpec:
     call.submit("Call me back", ("callback", "copy", "t_time"), *say("We will call you."))
     d.choice("callback", ("", "Morning", "Noon", "Evening"))
     for time in ("Morning", "Evening"):
-        d.goal(f"call-{time}", [("callback", "eq", time)], f"Ask for a call back in the {time.lower()}")
+        d.goal(f"call-{time}", {"callback": time}, f"Ask for a call back in the {time.lower()}")
     for product in products:
         for level in ("Basic", "Comfort", "Full"):
             d.goal(
                 f"buy-{product}-{level}",
-                [("bought", "eq", product), ("level", "eq", level)],
+                {"bought": product, "level": level},
                 f"Insure my {product.lower()} with the {level} level",
                 f"Sign a {product} insurance, level {level}",
             )
         d.goal(
             f"yearly-{product}",
-            [("bought", "eq", product), ("pay", "eq", "Yearly"), ("legal", "eq", True)],
+            {"bought": product, "pay": "Yearly", "legal": True},
             f"Sign a {product} insurance with legal protection, paid yearly",
         )
     for kind in ("Theft", "Damage", "Loss"):
         for date in DATES[:3]:
             d.goal(
                 f"claim-{kind}-{date}",
-                [("claimed", "eq", kind), ("claimed_on", "eq", date)],
+                {"claimed": kind, "claimed_on": date},
                 f"Report a claim: {kind.lower()} on {date}",
             )
     # Alone: it ends what buying goals ask to have.
-    d.goal("ended", [("ended", "eq", True)], "Sign any insurance and end it again", alone=True)
+    d.goal("ended", {"ended": True}, "Sign any insurance and end it again", alone=True)
     return d.site()
 
 
@@ -175,14 +175,14 @@ def survey(seed: int) -> SiteSpec:
             # Any answer counts only once the survey was handed in.
             d.goal(
                 f"answer{s}-{q}",
-                [(kept, "eq", answer), (f"done{s}", "eq", True)],
+                {kept: answer, f"done{s}": True},
                 f'Take the survey about {subject.lower()}; answer "{answer}" to question {q + 1}',
             )
         end = d.page(f"s{s}end", f"Thank you: {subject.lower()}", deep=False).text(
             "You have {points} points.", style="big"
         )
         end.link("More surveys", "home").link("What are points for?", "points")
-        d.goal(f"done{s}", [(f"done{s}", "eq", True)], f"Complete the survey about {subject.lower()}")
+        d.goal(f"done{s}", {f"done{s}": True}, f"Complete the survey about {subject.lower()}")
     points = d.page("points", "My points").text("Points: {points}", style="big").text("Twenty points buy a voucher.")
     gifts = ("Book", "Coffee", "Plant")
     d.choice("gift", ("", *gifts))
@@ -193,7 +193,7 @@ def survey(seed: int) -> SiteSpec:
             Edge((("points", "ge", 20),), (("points", "add", -20), put("gift", gift)), "gift"),
             Edge((), fail("You need 20 points.")),
         )
-        d.goal(f"gift-{gift}", [("gift", "eq", gift)], f"Earn enough points and get the {gift.lower()} voucher")
+        d.goal(f"gift-{gift}", {"gift": gift}, f"Earn enough points and get the {gift.lower()} voucher")
     d.page("gift", "Your voucher", deep=False).notice("{gift} voucher", style="good").link(
         "Back to my points", "points"
     )
@@ -218,20 +218,16 @@ def survey(seed: int) -> SiteSpec:
     d.text("who", (), "site")
     for land in ("Belgium", "Norway", "Portugal"):
         for name in PEOPLE[:4]:
-            d.goal(
-                f"profile-{land}-{name}",
-                [("land", "eq", land), ("who", "eq", name)],
-                f"Save my profile as {name} from {land}",
-            )
+            d.goal(f"profile-{land}-{name}", {"land": land, "who": name}, f"Save my profile as {name} from {land}")
     d.goal(
         "deleted",
-        [("deleted", "eq", True)],
+        {"deleted": True},
         "Delete all my data",
         "Have the site forget everything about me",
         # Alone: what it deletes other goals need.
         alone=True,
     )
-    d.goal("privacy", [("share", "eq", True), ("keep", "eq", True)], "Share my answers and keep my data for a year")
+    d.goal("privacy", {"share": True, "keep": True}, "Share my answers and keep my data for a year")
     for n in range(3):
         d.page(f"about{n}", f"{('Who we are', 'How we ask', 'Press')[n]}").text("We ask since 2011.").link(
             "To the surveys", "home"

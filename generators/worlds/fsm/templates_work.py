@@ -64,13 +64,13 @@ def issues(seed: int) -> SiteSpec:
         talk.submit("Post comment", (f"said{n}", "copy", "comment"), put("comment", ""), *say("Posted."))
         words = rng.choice(SENTENCES)
         who, level = rng.choice(people), rng.choice(levels)
-        d.goal(f"close{n}", [(f"state{n}", "eq", "closed")], f'Close the issue "{title}"', f'Mark "{title}" as solved')
+        d.goal(f"close{n}", {f"state{n}": "closed"}, f'Close the issue "{title}"', f'Mark "{title}" as solved')
         d.goal(
             f"own{n}",
-            [(f"owner{n}", "eq", who), (f"level{n}", "eq", level)],
+            {f"owner{n}": who, f"level{n}": level},
             f'Give the issue "{title}" to {who} with priority {level}',
         )
-        d.goal(f"say{n}", [(f"said{n}", "eq", words)], f'Comment "{words}" on the issue "{title}"')
+        d.goal(f"say{n}", {f"said{n}": words}, f'Comment "{words}" on the issue "{title}"')
     d.text("made", (), "site")
     d.choice("made_level", ("", *levels))
     new = d.page("new", "Report an issue").field("Title", "n_title", [f"The {w} is broken" for w in WORDS[:4]])
@@ -93,8 +93,8 @@ def issues(seed: int) -> SiteSpec:
     settings.check("Weekly summary", "weekly", scope="site").radios(
         "Start page", "start", ("Mine", "All"), must=False, scope="site"
     )
-    d.goal("invite", [("invited", "eq", True)], "Invite somebody to the team by email")
-    d.goal("weekly", [("weekly", "eq", True), ("start", "eq", "Mine")], "Turn on the weekly summary, start page Mine")
+    d.goal("invite", {"invited": True}, "Invite somebody to the team by email")
+    d.goal("weekly", {"weekly": True, "start": "Mine"}, "Turn on the weekly summary, start page Mine")
     return d.site()
 
 
@@ -133,20 +133,17 @@ def calendar(seed: int) -> SiteSpec:
         page.dropdown("Day", f"day_of{n}", days, must=False, scope="site")
         page.dropdown("Time", f"hour{n}", hours, must=False, scope="site")
         page.check("Remind me", f"remind{n}", scope="site")
-        page.button(
-            "Delete event", Edge((), (put(f"gone{n}", True),)), shown=((f"gone{n}", "eq", False),), style="danger"
-        )
-        page.button("Bring it back", Edge((), (put(f"gone{n}", False),)), shown=((f"gone{n}", "eq", True),))
+        page.switch(f"gone{n}", "Delete event", "Bring it back", style="danger")
         # Another day than now, or the goal would hold at the start.
         day, hour = rng.choice([x for x in days if x != days[first]]), rng.choice(hours)
         d.goal(
             f"move{n}",
-            [(f"day_of{n}", "eq", day), (f"hour{n}", "eq", hour)],
+            {f"day_of{n}": day, f"hour{n}": hour},
             f"Move {event} to {day} at {hour}",
             f"{event} should take place on {day}, {hour}",
         )
-        d.goal(f"delete{n}", [(f"gone{n}", "eq", True)], f"Delete the event {event}", f"Cancel {event} in the calendar")
-        d.goal(f"remind{n}", [(f"remind{n}", "eq", True)], f"Set a reminder for {event}")
+        d.goal(f"delete{n}", {f"gone{n}": True}, f"Delete the event {event}", f"Cancel {event} in the calendar")
+        d.goal(f"remind{n}", {f"remind{n}": True}, f"Set a reminder for {event}")
     # A text that was typed, and the day that was chosen for it.
     for name, kind in (("made", "text"), ("made_day", "day")):
         if kind == "text":
@@ -163,7 +160,7 @@ def calendar(seed: int) -> SiteSpec:
         for day in days[:4]:
             d.goal(
                 f"new-{word}-{day}",
-                [("made", "eq", f"{word.title()} meeting"), ("made_day", "eq", day)],
+                {"made": f"{word.title()} meeting", "made_day": day},
                 f'Create the event "{word.title()} meeting" on {day}',
                 f"Plan a {word.title()} meeting for {day}",
             )
@@ -176,15 +173,13 @@ def calendar(seed: int) -> SiteSpec:
         page.button("Decline", Edge((), (put(f"answer{n}", "declined"),), "invites"))
         for word in ("accepted", "declined"):
             verb = "Accept" if word == "accepted" else "Decline"
-            d.goal(f"{word}{n}", [(f"answer{n}", "eq", word)], f"{verb} the lunch with {who}")
+            d.goal(f"{word}{n}", {f"answer{n}": word}, f"{verb} the lunch with {who}")
     settings = d.page("settings", "Calendar settings").check("Week starts on Sunday", "sunday", scope="site")
     settings.dropdown("Time zone", "zone", ("UTC", "Berlin", "Lisbon"), must=False, scope="site")
     settings.field("Share with", "share", MAILS, "email").submit("Share calendar", put("shared", True), *say("Shared."))
     d.flag("shared")
-    d.goal(
-        "zone", [("zone", "eq", "Lisbon"), ("sunday", "eq", True)], "Set the zone to Lisbon and start weeks on Sunday"
-    )
-    d.goal("share", [("shared", "eq", True)], "Share my calendar with somebody")
+    d.goal("zone", {"zone": "Lisbon", "sunday": True}, "Set the zone to Lisbon and start weeks on Sunday")
+    d.goal("share", {"shared": True}, "Share my calendar with somebody")
     return d.site()
 
 
@@ -219,8 +214,7 @@ def wiki(seed: int) -> SiteSpec:
         # Guests are sent to sign in, whatever they wanted to edit.
         signed = Edge((("signed", "eq", True),), (), f"edit{n}")
         read.button("Edit", signed, Edge((), fail("Only members can edit. Please sign in.")), style="main")
-        read.button("Watch", Edge((), (put(f"watched{n}", True),)), shown=((f"watched{n}", "eq", False),))
-        read.button("Stop watching", Edge((), (put(f"watched{n}", False),)), shown=((f"watched{n}", "eq", True),))
+        read.switch(f"watched{n}", "Watch", "Stop watching")
         old = d.page(f"old{n}", f"History of {article}").tab("Read", f"read{n}").tab("History", f"old{n}")
         old.notice("It was edited today.", shown=((f"edited{n}", "eq", True),))
         old.text("First written in 2019.")
@@ -235,13 +229,11 @@ def wiki(seed: int) -> SiteSpec:
         words = rng.choice(SENTENCES)
         d.goal(
             f"edit{n}",
-            [(f"text{n}", "eq", words), (f"edited{n}", "eq", True)],
+            {f"text{n}": words, f"edited{n}": True},
             f'Change the article {article} to "{words}"',
             f'Edit {article} so that it reads "{words}"',
         )
-        d.goal(
-            f"watch{n}", [(f"watched{n}", "eq", True)], f"Watch the article {article}", f"Follow changes of {article}"
-        )
+        d.goal(f"watch{n}", {f"watched{n}": True}, f"Watch the article {article}", f"Follow changes of {article}")
     signin = d.page("signin", "Sign in", without=("nav-me",)).text(
         f'For visitors: name "{user}", password "{secret}".', style="quiet"
     )
@@ -254,8 +246,8 @@ def wiki(seed: int) -> SiteSpec:
     rules.link("How to edit", "how").link("How to name a source", "sources")
     d.page("how", "How to edit").text("Sign in, open an article, press Edit.").link("Back to the rules", "rules")
     d.page("sources", "How to name a source").text("Book, page, year.").link("Back to the rules", "rules")
-    d.goal("signin", [("signed", "eq", True)], f'Sign in as "{user}" with the password "{secret}"')
-    d.goal("real", [("real", "eq", True)], f'Sign in as "{user}" (password "{secret}") and show my real name')
+    d.goal("signin", {"signed": True}, f'Sign in as "{user}" with the password "{secret}"')
+    d.goal("real", {"real": True}, f'Sign in as "{user}" (password "{secret}") and show my real name')
     return d.site()
 
 
@@ -298,14 +290,12 @@ def admin(seed: int) -> SiteSpec:
         )
         size, power = rng.choice(("Medium", "Large")), rng.choice(("running", "stopped"))
         d.goal(
-            f"size{n}",
-            [(f"size{n}", "eq", size), (f"power{n}", "eq", power)],
-            f"Resize server {name} to {size} and leave it {power}",
+            f"size{n}", {f"size{n}": size, f"power{n}": power}, f"Resize server {name} to {size} and leave it {power}"
         )
         # The other state than the one it begins in.
         other = "stopped" if d._variables[f"power{n}"].initial == "running" else "running"
         verb = "Stop" if other == "stopped" else "Start"
-        d.goal(f"power{n}", [(f"power{n}", "eq", other)], f"{verb} the server {name}")
+        d.goal(f"power{n}", {f"power{n}": other}, f"{verb} the server {name}")
     users = d.page("users", "Users").link("Add a user", "adduser")
     for n, name in enumerate(people):
         d.choice(f"role{n}", ("Viewer", "Editor", "Owner"))
@@ -324,10 +314,8 @@ def admin(seed: int) -> SiteSpec:
             style="danger",
         )
         page.button("Unlock account", Edge((), (put(f"locked{n}", False),)), shown=((f"locked{n}", "eq", True),))
-        d.goal(
-            f"lock{n}", [(f"locked{n}", "eq", True)], f"Lock the account of {name}", f"{name} must not get in: lock it"
-        )
-        d.goal(f"role{n}", [(f"role{n}", "eq", "Editor")], f"Make {name} an editor", f"Give {name} the role Editor")
+        d.goal(f"lock{n}", {f"locked{n}": True}, f"Lock the account of {name}", f"{name} must not get in: lock it")
+        d.goal(f"role{n}", {f"role{n}": "Editor"}, f"Make {name} an editor", f"Give {name} the role Editor")
     d.text("added", (), "site")
     d.choice("added_role", ("", "Viewer", "Editor", "Owner"))
     add = (
@@ -347,7 +335,7 @@ def admin(seed: int) -> SiteSpec:
         for role in ("Viewer", "Editor", "Owner"):
             d.goal(
                 f"add-{name}-{role}",
-                [("added", "eq", name), ("added_role", "eq", role)],
+                {"added": name, "added_role": role},
                 f"Create an account for {name} as {role}",
                 f"Add {name} to the users with the role {role}",
             )
@@ -377,8 +365,8 @@ def admin(seed: int) -> SiteSpec:
     )
     d.page("tested", "Alert sent").text("A test alert is on its way.").link("Back to alerts", "alerts")
     for count in (1, 2, 3, 5):
-        d.goal(f"backup{count}", [("backups", "eq", count)], f"Make {count} backup(s), so that {count} exist")
-    d.goal("alerts", [("a_mail", "eq", True), ("often", "eq", "Daily")], "Send alerts by mail, daily")
+        d.goal(f"backup{count}", {"backups": count}, f"Make {count} backup(s), so that {count} exist")
+    d.goal("alerts", {"a_mail": True, "often": "Daily"}, "Send alerts by mail, daily")
     for date in DATES:
-        d.goal(f"plan-{date}", [("planned", "eq", date)], f"Plan the next backup for {date}")
+        d.goal(f"plan-{date}", {"planned": date}, f"Plan the next backup for {date}")
     return d.site()
