@@ -30,6 +30,7 @@ from generators.policies.profiles.profile import load_profile
 from generators.policies.propose_and_judge import ModelJudge
 from generators.policies.registry import POLICIES as KNOWN
 from generators.policies.registry import build_policy, with_proposals
+from generators.worlds.desktop.manuals import passages
 from pipelines.home import named_home
 from pipelines.store import Store
 from quality.model_client.client import ModelClient
@@ -289,7 +290,9 @@ def _with_model(options: argparse.Namespace, world: Any, catalogue: Any, client:
         world, catalogue, ModelWriter(client) if options.writer == "model" else None, options.proposer
     )
     if options.propose:
-        found["openai"] = OpenAIProposer(world, catalogue, client)
+        # Named beside the model, the documents are its context, too.
+        read = passages if "documents" in (options.proposer or ()) else None
+        found["openai"] = OpenAIProposer(world, catalogue, client, read)
     return found
 
 

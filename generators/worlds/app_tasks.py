@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from generators.tasks.task_spec import TaskSpec
 from generators.worlds.desktop.desktop_tasks import FAMILIES, make_task
+from generators.worlds.desktop.documented_tasks import plan_of
 
 APPS = ("datasette", "django_admin", "dagster_ui", "desktop")
 SEEDS = 40
@@ -53,7 +54,7 @@ def snapshots(app: str) -> int:
 
 
 def work_of(contract: TaskSpec) -> AppWork | None:
-    """The task whose contract it is, made again; None for one that no family of these apps made."""
+    """The task whose contract it is, made again; None for one that no family of these apps, and no man page, gave."""
     app = contract.target.partition("/")[0]
     if app not in APPS:
         return None
@@ -64,4 +65,7 @@ def work_of(contract: TaskSpec) -> AppWork | None:
         for work in works(app, seed):
             if work.contract.task_id == contract.task_id:
                 return work
-    return None
+    # Proposed from a document: its page gives the plan again; what it had to print, a desktop said.
+    family = next(iter(contract.capabilities), "")
+    plan = plan_of(family, contract.initial_state, SEEDS) if app == "desktop" else ()
+    return AppWork(family, contract, plan) if plan else None

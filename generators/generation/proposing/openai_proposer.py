@@ -8,7 +8,7 @@ rule on the world's state (`rule: votes`): annotators decide it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -40,13 +40,20 @@ _NOTHING: Counter[str] = Counter()
 
 
 class OpenAIProposer:
-    """A `Proposer`. Raises `ModelError` as the client does; a question that the model can't answer though it answers
+    """A `Proposer`; `passages` gives lines of a target's own documents, which the model reads, too. Raises
+    `ModelError` as the client does; a question that the model can't answer though it answers
     others gives no proposal."""
 
     arm = "openai"
 
-    def __init__(self, task_world: TaskWorld, catalogue: Catalogue, client: ModelClient) -> None:
-        self.task_world, self.catalogue, self.client = task_world, catalogue, client
+    def __init__(
+        self,
+        task_world: TaskWorld,
+        catalogue: Catalogue,
+        client: ModelClient,
+        passages: Callable[[str], Sequence[str]] | None = None,
+    ) -> None:
+        self.task_world, self.catalogue, self.client, self.passages = task_world, catalogue, client, passages
 
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]:
         """See `Proposer`; a question for every `ASKED` proposals."""
@@ -91,7 +98,7 @@ class OpenAIProposer:
             for function in functions
             for reason, _ in known.reasons.get(function, _NOTHING).most_common(2)
         ]
-        facts: Mapping[str, Any] = {
+        facts: dict[str, Any] = {
             "target": target,
             "functions": list(functions),
             "length": LENGTHS[stratum],
@@ -100,6 +107,8 @@ class OpenAIProposer:
             "failed": failures[:FAILURES],
             "already_written": written,
         }
+        if self.passages is not None:
+            facts["documents"] = list(self.passages(target))
         # The number is part of the id: the same knowledge asked twice is two questions, each cached.
         return Request(f"{PROMPT_VERSION}/{number}", RUBRIC, data_block("knowledge", facts), (), SCHEMA)
 

@@ -5,6 +5,7 @@
 - `reverse`: what recorded walks achieved, described in reverse (`generators.generation.proposing.reverse_tasks`).
 - a model (`openai_proposer`), with verified trajectories in its context.
 - `coverage`, only where it is named: functions that nothing has shown before those that something has.
+- `documents`, only where it is named: what programs' man pages say, tried on a desktop (`document_proposer`).
 
 Which of them proposes, and which of its ideas, follows the catalogue: arms by their record, ideas by their chance.
 Without a catalogue that learned anything (the first round, or the ablation) only `static` can say something, and all
@@ -208,7 +209,11 @@ def _name(target: str) -> str:
 ProposerMaker = Callable[[TaskWorld, Catalogue], Proposer]
 PROPOSERS: dict[str, ProposerMaker] = {"static": StaticProposer, "dynamic": DynamicProposer, "reverse": ReverseProposer}
 """The embedded proposers. One with a true `learns` has something to say only after a round."""
-BY_NAME: dict[str, ProposerMaker] = {"coverage": CoverageProposer}
+BY_NAME: dict[str, ProposerMaker | str] = {
+    "coverage": CoverageProposer,
+    # by its path: it loads what only a desktop needs
+    "documents": "generators.generation.proposing.document_proposer:DocumentProposer",
+}
 """Embedded ones that propose only where they are named."""
 
 
@@ -217,10 +222,11 @@ def arms(
 ) -> dict[str, Proposer]:
     """The proposers of these names (those of `PROPOSERS`, if none is named) that have something to say, by arm.
     `writer` is the reverse one's. Raises `ValueError` for an unknown name, and for two of one arm."""
-    known: dict[str, ProposerMaker] = {**PROPOSERS, **BY_NAME, "reverse": partial(ReverseProposer, writer=writer)}
+    known: dict[str, ProposerMaker | str] = {**PROPOSERS, **BY_NAME, "reverse": partial(ReverseProposer, writer=writer)}
     found: dict[str, Proposer] = {}
     for name in names or PROPOSERS:
-        make: ProposerMaker = find_part("proposer", name, known)
+        listed = find_part("proposer", name, known)
+        make: ProposerMaker = find_part("proposer", listed, {}) if isinstance(listed, str) else listed
         proposer = make(task_world, catalogue)
         if proposer.arm in found:
             raise ValueError(f"proposer {name}: its arm {proposer.arm!r:.40} is taken; choose another")

@@ -217,3 +217,22 @@ def test_a_model_proposes_with_what_is_known(task_world: TaskWorld, tmp_path: Pa
     contract: TaskSpec = found[0].contract
     assert contract.evaluator == {"rule": VOTES} and gate(contract, task_world.targets, task_world.offline()) == ""
     assert "Do the first verified thing" in asked and "functions" in asked
+
+
+def test_the_documents_are_a_models_context_only_where_they_are_given(task_world: TaskWorld, tmp_path: Path) -> None:
+    target, read = task_world.targets[0], list[str]()
+
+    def passages(name: str) -> list[str]:
+        read.append(name)
+        return ["sort - sort lines of text files"]
+
+    with OpenAIServer() as server:
+        server.answer = {f"task_{k}": "" for k in range(1, 5)} | {f"steps_{k}": "3" for k in range(1, 5)}
+        server.answer["task_1"] = "Sort the lines of a file"
+        client = ModelClient(server.url, "m", tmp_path, retry=Retry(attempts=1))
+        for given in (None, passages):
+            proposer = OpenAIProposer(task_world, Catalogue(), client, given)
+            assert len(list(islice(proposer.propose(target, "easy", Random(0)), 1))) == 1
+        client.close()
+        plain, told = map(str, server.bodies)
+    assert read == [target] and "sort lines of text files" in told and "documents" not in plain
