@@ -75,8 +75,9 @@ def run(options: argparse.Namespace) -> int:
     store = open_store(options.home)
     manifest = _manifest(store, options.asset or default, default)
     groups = _export(store, manifest, options, filters, given)
-    rows = sum(groups.values())
-    print(f"{options.folder}: {rows} rows of {manifest.asset}@{manifest.version}; see {CARD} and {LICENCES}")
+    # Of a checkpoint, the rows that it was trained on are counted in its licences; what was exported is itself.
+    what = "" if options.kind == "checkpoint" else f"{sum(groups.values())} rows of "
+    print(f"{options.folder}: {what}{manifest.asset}@{manifest.version}; see {CARD} and {LICENCES}")
     if options.push:
         print(push(options.folder, options.push, "model" if options.kind == "checkpoint" else "dataset"))
     return 0

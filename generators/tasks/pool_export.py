@@ -139,16 +139,15 @@ def export_pool(
 
 
 def _choose(pool: Manifest, filters: Filters) -> list[tuple[dict[str, Any], Group]]:
-    chosen, seen = [], set()
+    chosen: list[tuple[dict[str, Any], Group]] = []
+    seen: set[Group] = set()
     # by id, so that a second call goes on where the first was stopped
     for row in pool.read("tasks", Tasks.schema).sort_by("task_id").to_pylist():
         group = _group(row)
-        seen.add(group.source)
+        seen.add(group)
         if filters.takes(group):
             chosen.append((row, group))
-    if not chosen:
-        there = ", ".join(sorted(seen)) or "no task"
-        raise ValueError(f"{pool.asset}: expected tasks that the filters leave, found none; its sources are {there}")
+    filters.require(pool.asset, seen, len(chosen))
     return chosen
 
 

@@ -48,8 +48,8 @@ class Chosen:
 def choose(store: Store, shards: Manifest, filters: Filters, objectives: Sequence[str] = OBJECTIVES) -> list[Chosen]:
     """The rows that filters leave of `objectives`, by split, then in the order of the shards.
 
-    Raises `ValueError`, which names what there is, if nothing is left; `StoreError` if verdicts or a mixture are asked
-    for that the store doesn't hold for these shards.
+    Raises `ValueError`, which names what there is, for a source that no row has and if nothing is left; `StoreError` if
+    verdicts or a mixture are asked for that the store doesn't hold for these shards.
     """
     scores = verdict_scores(store, shards) if filters.score is not None else {}
     repeats = _repeats(store, shards) if filters.mixture else None
@@ -68,10 +68,8 @@ def choose(store: Store, shards: Manifest, filters: Filters, objectives: Sequenc
             continue
         times = 1 if repeats is None else repeats.get((path.name, number), 0)
         chosen += [Chosen(path, row_group, row, plain["sample_id"], group, score, copy + 1) for copy in range(times)]
-    if not chosen:
-        there = ", ".join(sorted({f"{one.source} ({one.licence}, {one.objective})" for one in seen})) or "nothing"
-        unscored = "; no judge's score is in its gold" if filters.score is not None and not scores else ""
-        raise ValueError(f"{shards.asset}: expected rows that filters leave, found none; it holds {there}{unscored}")
+    unscored = "; no judge's score is in its gold" if filters.score is not None and not scores else ""
+    filters.require(shards.asset, seen, len(chosen), unscored)
     # Split by split, since a file holds one; sorting is stable, so rows stay in the order of their shards.
     return sorted(chosen, key=lambda one: SPLITS.index(one.group.split))
 

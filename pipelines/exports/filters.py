@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal
 
 from schemas.settings import Flag, Settings, Whole, setting
 
 if TYPE_CHECKING:
     from pipelines.training_data.dataset_card import Group
+
+
+_BY_GROUP = ("licence", "platform", "objective", "split")
 
 
 class Filters(Settings):
@@ -29,6 +33,18 @@ class Filters(Settings):
     )
     mixture: Flag = setting(False, "Rows and repeats of mid_training/mixture, instead of each row once.")
     shard_mb: Whole = setting(256, "Size in MB from which a file is closed and the next begun.", ge=1)
+
+    def require(self, asset: str, there: Collection[Group], left: int, more: str = "") -> None:
+        """Raise `ValueError` for a source that no row has, as a misspelled one beside others would go unnoticed, and
+        where nothing is `left`. `there`: groups of all rows; `more`: what else may be the reason."""
+        sources = sorted({group.source for group in there})
+        if missing := sorted(set(self.source) - set(sources)):
+            raise ValueError(f"{asset}: source: expected any of {', '.join(sources)}, found {missing[0]!r:.60}")
+        if not left:
+            # A line that can be read: what each filter could say, not every group of rows.
+            held = {name: sorted({getattr(group, name) for group in there} - {""}) for name in ("source", *_BY_GROUP)}
+            listed = "; ".join(f"{name} {', '.join(words)}" for name, words in held.items() if words) or "nothing"
+            raise ValueError(f"{asset}: expected rows that filters leave, found none; it holds {listed}{more}")
 
     def takes(self, group: Group) -> bool:
         """Whether rows of a group are taken, whatever their score."""

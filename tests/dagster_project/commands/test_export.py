@@ -87,7 +87,12 @@ def test_a_version_is_named_by_its_beginning(home: Path, tmp_path: Path) -> None
         (("corpus", "--to", "tlr"), "found 'tlr' (did you mean trl?)"),
         (("corpus", "--to", "trl", "--push", "a/b"), "--push: expected --to hub"),
         (("corpus", "--to", "trl", "--platform", "tv"), "platform.0: expected mobile, web or desktop, found 'tv'"),
-        (("corpus", "--to", "trl", "--source", "x"), "expected rows that filters leave, found none; it holds toy (MIT"),
+        (("corpus", "--to", "trl", "--source", "x"), "source: expected any of toy, found 'x'"),
+        (
+            ("corpus", "--to", "trl", "--licence", "GPL*"),
+            "found none; it holds source toy; licence MIT",
+        ),
+        (("pool", "--to", "trl", "--source", "x"), "task_pool/shards: source: expected any of "),
         (("pool", "--to", "trl", "--score", "3"), "--score: expected source, licence or platform for a pool"),
         (("checkpoint", "--to", "hub", "--source", "x"), "--source: expected no filter for a checkpoint"),
         (("corpus", "--to", "trl", "--asset", "@ffff"), "expected one of"),

@@ -203,8 +203,10 @@ def test_filters_leave_what_they_name(tmp_path: Path) -> None:
         groups = Counter(one.group for one in choose(store, shards, filters))
         assert groups and all(holds(group) for group in groups)
         assert all(filters.takes(group) for group in groups)
-    with pytest.raises(ValueError, match=r"found none; it holds one \(MIT, grounding\)"):
+    with pytest.raises(ValueError, match=r"found none; it holds source one.*; licence MIT; .*objective grounding"):
         choose(store, shards, Filters(licence=("Apache-*",)))
+    with pytest.raises(ValueError, match="source: expected any of one.*, found 'onne'"):
+        choose(store, shards, Filters(source=("one", "onne")))
 
 
 def test_scores_are_those_of_a_sample_and_all_it_was_made_from(tmp_path: Path) -> None:
