@@ -7,6 +7,7 @@ import errno
 import os
 from pathlib import Path
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -44,11 +45,32 @@ def test_a_version_that_made_one_part_anew_holds_the_others_too(tmp_path: Path) 
     first = build(store, "a", "b")
     second = build(store, "a", "c")
     assert {entry.path.partition("/")[0] for entry in second.files} == {first.version, second.version}
-    assert shown(second.directory) == shown(first.directory) and len(shown(first.directory)) == 5
+    assert shown(second.directory) == shown(first.directory) and len(shown(first.directory)) == 6
     texts = pa.concat_tables(pq.read_table(path) for path in sorted(second.directory.glob("*.parquet")))
     assert texts["text"].to_pylist() == ["a", "c"] == second.read("rows")["text"].to_pylist()
     config = "model/p0/config.json"
     assert os.path.samefile(second.directory / config, first.directory / config)
+
+
+def test_each_table_of_a_version_is_opened_by_datasets(tmp_path: Path) -> None:
+    store, specs = Store(tmp_path), [PartSpec("p0", "a"), PartSpec("p1", "b")]
+    with store.build("verdicts/toy", code_version="1", parts=specs) as made:
+        for place, spec in enumerate(specs):
+
+            def write(out: PartWriter, place: int = place) -> dict[str, int]:
+                out.table("costs", pa.table({"seconds": [0.5] * place}))  # the first part has cost nothing
+                out.table("verdicts", pa.table({"score": [place, place]}))
+                out.table("pending", pa.table({"item_id": pa.array([], pa.string())}))
+                return {}
+
+            made.run_part(spec, write)
+        folder = str(made.commit().directory)
+
+    def opened(*table: str) -> dict[str, list[float]]:
+        return datasets.load_dataset(folder, *table, split="train", cache_dir=str(tmp_path / "cache")).to_dict()
+
+    assert opened() == opened("verdicts") == {"score": [0, 0, 1, 1]} and opened("costs") == {"seconds": [0.5]}
+    assert datasets.get_dataset_config_names(folder) == ["verdicts", "costs"], "a table without rows can't be opened"
 
 
 def test_what_goes_in_one_version_stays_in_the_other(tmp_path: Path) -> None:
@@ -57,7 +79,7 @@ def test_what_goes_in_one_version_stays_in_the_other(tmp_path: Path) -> None:
     third = build(store, "d", "c")
     collect(store, 1, min_age_s=-1)
     assert not (first.directory / "manifest.json").exists()
-    assert shown(third.directory) == shown(asset_folder(store, ASSET)) and len(shown(third.directory)) == 5
+    assert shown(third.directory) == shown(asset_folder(store, ASSET)) and len(shown(third.directory)) == 6
     assert third.read("rows")["text"].to_pylist() == ["d", "c"]
     assert not first.directory.exists() or shown(first.directory) == []
     assert second.version != third.version
