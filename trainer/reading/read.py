@@ -8,6 +8,7 @@ several, are put as they are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipelines.prompts import REFUSAL
 from pipelines.store.images import ImageError, open_image
 from schemas.actions import WIDEST, Action, parse_reply, render
 from trainer.modeling.batches import BadSample, PixelPicture, Row, row_images
@@ -106,7 +108,7 @@ def read(rows: Sequence[Row], reading: Reading, ask: Ask, show: Show) -> list[An
     views = [_first_looks(row, pixels, reading, show) for row, pixels in zip(rows, screens, strict=True)]
     # all windows of all rows in one call: the model batches them
     parts = iter(ask([view.row for some in views for view in some]))
-    answers = [_surest([(view, next(parts)) for view in some]) for some in views]
+    answers = [_surest([(view, next(parts)) for view in some], reading.sure_from) for some in views]
     second = {
         place: view
         for place, (row, pixels, first) in enumerate(zip(rows, screens, answers, strict=True))
@@ -152,7 +154,8 @@ def _second_look(row: Row, pixels: np.ndarray, first: Answer, reading: Reading, 
     size = _size(pixels)
     if reading.mode == "windows":
         # only where every window refused: beside them the whole screen would win too often
-        return View(whole(size), row) if first.asked > 1 and parse_reply(first.text).refusal else None
+        last_word = not reading.sure_from and first.asked > 1 and parse_reply(first.text).refusal
+        return View(whole(size), row) if last_word else None
     point = _pointed(first.text)
     if point is None:
         return None
@@ -181,12 +184,15 @@ def sureness(completion: Completion) -> float:
     return sum(completion.decided or completion.logprobs)
 
 
-def _surest(answered: Sequence[tuple[View, Completion]]) -> Answer:
-    """Of the windows that don't refuse the surest; a refusal where all do."""
+def _surest(answered: Sequence[tuple[View, Completion]], sure_from: float) -> Answer:
+    """Of the windows that don't refuse the surest; a refusal where all do, or none is sure enough of a question's
+    element."""
     pointing = [(view, said) for view, said in answered if not parse_reply(said.text).refusal]
     # where all refuse any of them is as good: the first
     view, said = max(pointing or answered[:1], key=lambda pair: sureness(pair[1]))
-    return Answer(on_screen(said.text, view.window), said, view, len(answered))
+    unsure = sure_from and view.row["objective"] == "grounding" and sureness(said) < math.log(sure_from)
+    text = REFUSAL if pointing and unsure else on_screen(said.text, view.window)
+    return Answer(text, said, view, len(answered))
 
 
 def _pointed(text: str) -> tuple[float, float] | None:

@@ -22,6 +22,13 @@ class Reading(Settings):
     window: tuple[Whole, Whole] = setting((320, 448), "Of windows: their width and height in pixels.")
     overlap: Whole = setting(64, "Of windows: pixels that neighbours share at least.", ge=0)
     most: Whole = setting(9, "Of windows: a screen that takes more is made smaller first.", ge=1)
+    sure_from: Number = setting(
+        0.0,
+        "Of windows: how sure the surest one has to be that what a question asks for is there (0 to 1), or the answer "
+        "is a refusal. 0: the whole screen has the last word where all windows refuse.",
+        ge=0,
+        lt=1,
+    )
     zoom: Number = setting(2.0, "Of zoom: how many times the part is enlarged; it is that much smaller.", gt=1, le=8)
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,6 +56,25 @@ def test_where_every_window_refuses_the_whole_screen_has_the_last_word() -> None
 
     wide = (20, 100, 520, 800)  # more than any window shows
     assert hits(*point(asked_with(Reading(mode="windows"), RedSeer(), images=[screen(wide)]).text), wide)
+
+
+def test_a_screen_on_which_no_window_is_sure_enough_is_refused() -> None:
+    class Doubter(RedSeer):
+        """Says a place in every window, and of the right one that it is there with three chances of four."""
+
+        def answer(self, asked: Row) -> Completion:
+            found = super().answer(asked)
+            there = found.text != REFUSAL
+            return Completion(0, 0, text=found.text if there else "[1,1]", decided=[math.log(0.75 if there else 0.55)])
+
+    def said(sure_from: float, **more: Any) -> Answer:
+        return asked_with(Reading(mode="windows", sure_from=sure_from), Doubter(), **more)
+
+    assert hits(*point(said(0.7).text)) and hits(*point(said(0.0).text))
+    refused = said(0.8)
+    assert refused.text == REFUSAL and refused.asked == 6, "the whole screen isn't asked"
+    assert said(0.6, images=[screen(None)]).text == REFUSAL != said(0.5, images=[screen(None)]).text
+    assert said(0.8, objective="navigation").text != REFUSAL, "a step has to be taken"
 
 
 def test_a_model_thats_sure_of_a_place_yields_to_one_thats_sure_of_the_presence() -> None:
