@@ -124,11 +124,19 @@ class NumberedStep:
     repeated: bool = False
 
 
+def whole_number(value: object) -> int | None:
+    """An int, or a float that is whole, as tools write numbers of a column that once held nulls; None of anything
+    else."""
+    if type(value) is float and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None
+
+
 def by_number(steps: Sequence[object], name: str) -> list[NumberedStep]:
     """The steps of an episode in the order of their numbers (the field `name`), which begin at 0 or 1; in the order of
     the file where one of them has no number."""
     numbers = [step.get(name) if isinstance(step, Mapping) else None for step in steps]
-    known = [number for number in numbers if type(number) is int and number >= 0]
+    known = [whole for number in numbers if (whole := whole_number(number)) is not None and whole >= 0]
     # One step without a number, and the order of the numbers says nothing about it.
     if len(known) < len(steps):
         return [NumberedStep(step) for step in steps]

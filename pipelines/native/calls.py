@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.mapping.card import Loss
-from pipelines.mapping.items import is_text
+from pipelines.mapping.items import is_text, whole_number
 from pipelines.native.pyautogui import CallError, PyAutoGuiCall, parse_script
 from schemas.action_types import scroll_direction, speaks
 from schemas.actions import (
@@ -321,9 +321,10 @@ def _keys(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls
     if not keys or not all(isinstance(key, str) and key for key in keys):
         raise CallError("missing_field", f"{word}: expected keys, found {value!r:.60}", word)
     names = [key if len(key) == 1 else key.strip().lower() or key for key in keys]
-    times = call.kwargs.get("presses", 1)
-    if type(times) is not int or not 1 <= times <= 100:
-        raise CallError("bad_value", f"{word}: presses={times!r:.40}; expected 1 to 100", word)
+    presses = call.kwargs.get("presses", 1)
+    times = whole_number(presses)
+    if times is None or not 1 <= times <= 100:
+        raise CallError("bad_value", f"{word}: presses={presses!r:.40}; expected 1 to 100", word)
     # converters write hotkey(['ctrl', 'c']) as press(keys=['ctrl', 'c']); a modifier on its own does nothing
     chord = word == "hotkey" or (len(names) > 1 and names[0] in MODIFIERS)
     rules = ("press_of_a_chord",) if chord and word == "press" else ()

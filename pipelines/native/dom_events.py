@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from os.path import commonprefix
 from typing import Any
 
+from pipelines.mapping.items import whole_number
 from schemas.actions import Action, Click, DoubleClick, Drag, PressEnter, Scroll, Type, pressed
 from schemas.coordinates import OffScreen, box_to_unit, point_to_unit
 
@@ -69,8 +70,7 @@ class Event:
 
     def code(self, name: str) -> int:
         """keyCode or charCode; 0 if there is none."""
-        value = self.action.get(name)
-        return value if type(value) is int else 0
+        return whole_number(self.action.get(name)) or 0
 
 
 @dataclass

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.mapping.card import Loss
+from pipelines.mapping.items import whole_number
 from schemas.action_types import speaks
 from schemas.actions import (
     ACTION_SPACE,
@@ -332,9 +333,9 @@ def _keyboard(word: str, arguments: dict[str, Any]) -> tuple[list[Action], bool,
     if word == "write":
         return _written(arguments.get("message"))
     if word == "press":
-        presses = arguments.get("presses", 1)
-        if type(presses) is not int or not 1 <= presses <= 100:
-            raise CallError("bad_value", f"press: presses={presses!r:.40}; expected 1 to 100", word)
+        presses = whole_number(arguments.get("presses", 1))
+        if presses is None or not 1 <= presses <= 100:
+            raise CallError("bad_value", f"press: presses={arguments.get('presses')!r:.40}; expected 1 to 100", word)
         return [pressed((key,)) for key in _keys(arguments, word)] * presses, False, []
     if word == "hotkey":
         keys = _keys(arguments, word)

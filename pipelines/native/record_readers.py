@@ -26,6 +26,14 @@ from pipelines.native import json_array
 ItemCount = Callable[[str], int]
 IdOf = Callable[[Any], str | None]
 BOM = "\ufeff"
+
+
+def text_of(data: bytes) -> str:
+    """The bytes of a text file, or of its beginning, as text without a byte order mark. Never fails on bytes that are
+    no text: what reads it then says what is wrong."""
+    return data.decode("utf-8", "backslashreplace").removeprefix(BOM)
+
+
 """The byte order mark that some editors and exports put before UTF-8."""
 FIRST_LINE_BYTES = 64 << 20
 SHOWN_CHARS = 2000
@@ -81,9 +89,7 @@ def json_document(
     raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item
 ) -> Iterator[Record | Broken]:
     """A file that is one JSON value: one record."""
-    # Never fails on bytes that are no text: JSON then says what is wrong.
-    text = raw.read(file).decode("utf-8", "backslashreplace").removeprefix(BOM)
-    yield _json(file, "document", text, ended=False, of_id=of_id, count=count)
+    yield _json(file, "document", text_of(raw.read(file)), ended=False, of_id=of_id, count=count)
 
 
 def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item) -> Iterator[Record | Broken]:
@@ -94,8 +100,7 @@ def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = o
         with _open(raw, file) as lines:
             for number, line in enumerate(_lines_of(lines, piece), before + 1):
                 if line.strip():
-                    text = line.decode("utf-8", "backslashreplace")
-                    text = text.removeprefix(BOM) if number == 1 else text
+                    text = text_of(line) if number == 1 else line.decode("utf-8", "backslashreplace")
                     # A last line without its end was cut.
                     ended = line.endswith(b"\n")
                     yield _json(file, f"line {number}", text, ended=ended, of_id=of_id, count=count)
@@ -122,7 +127,7 @@ def _lines_of(lines: IO[bytes], piece: Piece | None) -> Iterator[bytes]:
 def holds_json_lines(raw: Raw, file: str) -> bool:
     """Whether a file is JSON lines, whatever its ending says: it begins with an object that its first line ends."""
     with raw.path(file).open("rb") as stream:
-        first = stream.readline(FIRST_LINE_BYTES).decode("utf-8", "backslashreplace").removeprefix(BOM).strip()
+        first = text_of(stream.readline(FIRST_LINE_BYTES)).strip()
         more = stream.read(1)
     # One line alone may as well be a document.
     if not first.startswith("{") or not more:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Raw, RecordError
-from pipelines.mapping.items import ItemError, SplitListError, read_once
+from pipelines.mapping.items import ItemError, SplitListError, read_once, whole_number
 from pipelines.native.named_boxes import unit_box
 from schemas.coordinates import ScreenBox
 
@@ -24,17 +24,18 @@ SPLIT_LISTS = "split/*.txt"
 CANVAS = (1440, 2560)
 """Width and height that a view hierarchy's `bounds` count in, whatever the size of the picture."""
 
-_ID = re.compile(r"[0-9]{1,12}")
+_ID = re.compile(r"([0-9]{1,12})(?:\.0)?")
 _FILE = re.compile(r"(?:[^\0]*/)?([0-9]{1,12})\.(?:jpg|jpeg|png)", re.IGNORECASE)
 _LISTS = {"test": ("test",), "validation": ("dev", "val", "validation"), "train": ("train",)}  # the first wins
 
 
 def screen_id(value: object, items: int | None = None) -> str:
     """A screen's id as text. Raises `RecordError("unsafe_path")` unless it is a number, so that it can name a file."""
-    text = str(value) if type(value) is int else value
-    if not isinstance(text, str) or not _ID.fullmatch(text):
+    text = value if isinstance(value, str) else str(whole_number(value))
+    found = _ID.fullmatch(text)
+    if found is None:
         raise RecordError("unsafe_path", f"screen id: expected a number, found {value!r:.60}", items)
-    return text
+    return found[1]
 
 
 def id_of_file(name: str) -> str | None:
@@ -74,9 +75,10 @@ def _ids(path: Path) -> frozenset[str]:
     except ValueError as error:
         raise SplitListError(f"{path.name}: {error}") from error
     # A list of anything else would let test screens into training.
-    if wrong := [text for text in ids if not _ID.fullmatch(text)]:
-        raise SplitListError(f"{path.name}: expected an id a line, found {wrong[0]!r:.60}")
-    return frozenset(ids)
+    try:
+        return frozenset(map(screen_id, ids))
+    except RecordError as error:
+        raise SplitListError(f"{path.name}: expected an id a line: {error}") from error
 
 
 def hierarchy(raw: Raw, identifier: str, items: int | None = None) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.mapping.adapter import Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor
-from pipelines.mapping.items import is_text, notices, unknown_fields
+from pipelines.mapping.items import is_text, notices, unknown_fields, whole_number
 from pipelines.native import rico
 from pipelines.native.record_readers import count_of, json_list
 from schemas.ids import digest
@@ -30,10 +30,11 @@ def rows(raw: Raw, file: str) -> Iterator[Record | Broken]:
 
 def row_id(row: object) -> str | None:
     """The source numbers screens, not questions: screen and the question's digest."""
-    if not isinstance(row, dict) or not isinstance(row.get("question"), str) or type(row.get("image_id")) is not int:
+    screen = whole_number(row.get("image_id")) if isinstance(row, dict) else None
+    if screen is None or not isinstance(row.get("question"), str):
         return None
     # A screen has several questions.
-    return f"{row['image_id']}-{digest(row['question'])[:12]}"
+    return f"{screen}-{digest(row['question'])[:12]}"
 
 
 def asked(row: object) -> tuple[str, list[Any]]:
@@ -50,8 +51,7 @@ def asked(row: object) -> tuple[str, list[Any]]:
 
 def image_id(row: Mapping[str, object]) -> str:
     """Id of the screen; these sets write it as a number. Raises `RecordError("unsafe_path")`."""
-    found = row.get("image_id")
-    return rico.screen_id(found if type(found) is int else None)
+    return rico.screen_id(whole_number(row.get("image_id")))
 
 
 def map_texts(descriptor: Descriptor, record: Record, raw: Raw, split: str) -> Mapped:

@@ -49,7 +49,7 @@ from pipelines.mapping.adapter import (
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.column_json import plain
-from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields
+from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields, whole_number
 from pipelines.native import aitz_native, gesture_columns
 from pipelines.native.aitw_codes import GESTURE_LOSSES, gesture, ocr_elements, word_of
 
@@ -273,8 +273,8 @@ def _outcome(steps: list[dict[str, object]]) -> str | None:
 
 def _step_id(step: dict[str, Any]) -> int:
     """-1 stands for an absent or unusable one."""
-    value = step.get("step_id")
-    return value if type(value) is int and value >= 0 else -1
+    value = whole_number(step.get("step_id"))
+    return -1 if value is None or value < 0 else value
 
 
 class _Files:
@@ -356,9 +356,10 @@ def _screen(data: bytes | None, step: dict[str, Any], number: int, found: list[t
 def _field(step: dict[str, Any], name: str, kind: type) -> Any:
     if name not in step:
         raise ItemError("missing_field", f"expected {name!r}")
-    if type(step[name]) is not kind:
+    value = whole_number(step[name]) if kind is int else step[name]
+    if type(value) is not kind:
         raise ItemError("bad_value", f"{name}: expected {kind.__name__}, found {step[name]!r:.60}")
-    return step[name]
+    return value
 
 
 def _optional(step: dict[str, Any], name: str) -> str | None:

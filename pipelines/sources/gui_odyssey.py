@@ -34,7 +34,16 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, SplitListError, by_number, is_text, notices, read_once, unknown_fields
+from pipelines.mapping.items import (
+    ItemError,
+    SplitListError,
+    by_number,
+    is_text,
+    notices,
+    read_once,
+    unknown_fields,
+    whole_number,
+)
 from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, field_id, json_document
@@ -145,8 +154,8 @@ class GuiOdysseyAdapter(Adapter):
         # How it ended is said by the last step alone.
         words = [step.get("action") if isinstance(step, dict) else None for step in steps]
         outcome = {"COMPLETE": "success", "INCOMPLETE": "failure"}.get(str(words[-1])) if words else None
-        said = row.get("step_length")
-        if type(said) is int and said > len(steps):  # cut: how it went on, nobody knows
+        said = whole_number(row.get("step_length"))
+        if said is not None and said > len(steps):  # cut: how it went on, nobody knows
             outcome = None
         apps = task.get("app") if isinstance(task, dict) else None
         builder = EpisodeBuilder(

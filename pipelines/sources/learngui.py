@@ -48,6 +48,7 @@ from pipelines.mapping.items import (
     unknown_fields,
 )
 from pipelines.mapping.points import pixel_point, swipe
+from pipelines.native.record_readers import text_of
 from pipelines.sources.amex import device_size, id_of, screen_of
 from schemas.actions import Action, Click, Finished, LongPress, PressBack, PressEnter, PressHome, Scroll, Type
 
@@ -130,7 +131,7 @@ class LearnguiAdapter(Adapter):
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One episode an entry, with AMEX's annotation of it where there is one."""
         for file in files:
-            text = raw.read(file).decode("utf-8", "backslashreplace")
+            text = text_of(raw.read(file))
             count = text.count('"action"')
             if _is_online(file):
                 yield Broken(file, "document", "unknown_schema", "the form of the online part isn't known", count)

@@ -38,6 +38,7 @@ from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box
 from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.android_xml import TreeError, elements, views
+from pipelines.native.record_readers import text_of
 from schemas.actions import Action, CallUser, Click, Finished, PressBack, PressEnter, PressHome, Type
 
 NAVIGATION_BAR_Y = 2392
@@ -112,7 +113,7 @@ class MetaGuiAdapter(Adapter):
         if not problem and len(said) != len(order):
             problem = f"{len(order)} turns, but the user speaks {len(said)} times"
         for place, file in enumerate(order):
-            text = raw.read(file).decode("utf-8", "backslashreplace")
+            text = text_of(raw.read(file))
             try:
                 actions = json.loads(text)
             except (ValueError, RecursionError) as error:

@@ -189,7 +189,7 @@ def _task(raw: Raw, path: str) -> tuple[str, str]:
     if data is None:
         raise RecordError("missing_field", f"task: no file {path[:120]!r}")
     try:
-        match = _TASK.fullmatch(data.decode())
+        match = _TASK.fullmatch(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise RecordError("bad_value", f"task: not UTF-8: {error.reason}") from error
     if match is None:

@@ -28,7 +28,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
-from pipelines.mapping.frames import fitting_screen
+from pipelines.mapping.frames import fitting_screen, whole_sides
 from pipelines.mapping.items import notices, unknown_fields
 from pipelines.native import rico, screenqa_rows
 from pipelines.native.named_boxes import unit_box
@@ -139,11 +139,12 @@ class ScreenqaAdapter(Adapter):
 
 def _frame(row: dict[str, Any]) -> tuple[int, int]:
     width, height = row.get("image_width"), row.get("image_height")
-    if type(width) is not int or type(height) is not int or width <= 0 or height <= 0:
+    size = whole_sides((width, height))
+    if size is None:
         raise RecordError(
             "bad_frame", f"image_width, image_height: expected positive ints, found {width!r}, {height!r}"
         )
-    return width, height
+    return size
 
 
 def _pick(

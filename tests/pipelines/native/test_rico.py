@@ -39,7 +39,7 @@ def test_an_edited_list_is_read_again_and_a_bad_one_stops_the_run(tmp_path: Path
         rico.listed_split(raw, "8")
 
 
-@pytest.mark.parametrize("value", ["../7", "7/..", "", "٧", None, True, 1.0, -1, "7" * 13])
+@pytest.mark.parametrize("value", ["../7", "7/..", "", "٧", None, True, 1.5, -1, "7" * 13])
 def test_an_id_that_is_no_number_is_unsafe(value: Any) -> None:
     with pytest.raises(RecordError, match="unsafe_path"):
         rico.screen_id(value)
