@@ -30,8 +30,9 @@ def rows(raw: Raw, file: str) -> Iterator[Record | Broken]:
 
 def row_id(row: object) -> str | None:
     """The source numbers screens, not questions: screen and the question's digest."""
-    screen = whole_number(row.get("image_id")) if isinstance(row, dict) else None
-    if screen is None or not isinstance(row.get("question"), str):
+    if not isinstance(row, dict) or not isinstance(row.get("question"), str):
+        return None
+    if (screen := whole_number(row.get("image_id"))) is None:
         return None
     # A screen has several questions.
     return f"{screen}-{digest(row['question'])[:12]}"
