@@ -149,11 +149,14 @@ def child(checkout: Path, *words: str) -> str:
 
 
 def own_home(base: Path, home: Path) -> Path:
-    """A store of its own for a checkout: pictures and `unified` are those of `base`, nothing else is in it."""
+    """A store of its own for a checkout: pictures, `unified` and the small grey pictures that it left are those of
+    `base`, nothing else is in it."""
     shutil.rmtree(home, ignore_errors=True)
-    (home / "assets").mkdir(parents=True)
-    for name in ("screens", "assets/unified"):
-        (home / name).symlink_to(base / name)
+    for name in ("screens", "assets/unified", "cache/greys"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        # Checkouts from before there were any make none.
+        if (base / name).exists():
+            (home / name).symlink_to(base / name)
     return home
 
 

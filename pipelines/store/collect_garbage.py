@@ -100,6 +100,8 @@ def collect(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> Garbage
                 store.copies.delete(batch)
             for path in batch:
                 path.unlink(missing_ok=True)
+        for path, _ in plan.screens:
+            store.small_greys.remove(path.stem)
         for asset in plan.assets:
             if asset.files:
                 _remove_empty(store.root(asset.key))

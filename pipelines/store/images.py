@@ -10,10 +10,12 @@ import hashlib
 import io
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from PIL import ExifTags, Image, ImageFile, ImageOps
+
+from pipelines.store.small_greys import pack, reduced
 
 MAX_PIXELS = 40_000_000
 """Largest picture decoded (an 8K screen has 33 million); more is taken for a decompression bomb."""
@@ -53,6 +55,8 @@ class ImageInfo:
     width_px: int
     height_px: int
     phash: int
+    grey: bytes | None = field(default=None, compare=False, repr=False)
+    """The small grey picture (`small_greys.pack`), where the picture was decoded just now."""
 
 
 def open_image(data: bytes) -> Image.Image:
@@ -109,9 +113,10 @@ def _decode(data: bytes) -> _Decoded:
         opened.load()
         # Of a JPEG with more pictures behind it (MPO) every reader shows the first.
         animated = opened.format != "MPO" and getattr(opened, "is_animated", False)
-        # Cameras and phones store the sensor's rows, and say by a tag how to turn them.
-        image = ImageOps.exif_transpose(opened)
+        # Cameras and phones store the sensor's rows, and say by a tag how to turn them. Nearly all screenshots say
+        # nothing, and a copy of each would take a tenth of `unify`.
         turned = opened.getexif().get(ExifTags.Base.Orientation, 1) != 1
+        image = ImageOps.exif_transpose(opened) if turned else opened
         deep = image.mode.startswith("I")
         if deep:  # 16 bits of grey: `convert` would cut all above 255 to white
             image = Image.fromarray((np.asarray(image).clip(0, 0xFFFF) >> 8).astype(np.uint8))
@@ -122,12 +127,17 @@ def _decode(data: bytes) -> _Decoded:
             see_through = image.getchannel("A").getextrema() != (255, 255)
         if see_through:
             image = Image.alpha_composite(Image.new("RGBA", image.size, _PAPER), image)
-        return _Decoded(image.convert("RGB"), ext, not (animated or turned or deep or see_through))
+        return _Decoded(_in_mode(image, "RGB"), ext, not (animated or turned or deep or see_through))
     except MemoryError:
         # A machine without memory says nothing about the picture.
         raise
     except Exception as error:  # decoders raise anything on foreign bytes: struct.error, KeyError, OverflowError, …
         raise ImageError("image_truncated", f"{type(error).__name__}: {error}") from error
+
+
+def _in_mode(image: Image.Image, mode: str) -> Image.Image:
+    # `convert` copies what has the mode already.
+    return image if image.mode == mode else image.convert(mode)
 
 
 def _check_size(width: int, height: int) -> None:
@@ -148,8 +158,14 @@ def plain_image(data: bytes) -> tuple[bytes, ImageInfo]:
 
 
 def _info(data: bytes, decoded: _Decoded) -> ImageInfo:
-    image = decoded.image
-    return ImageInfo(hashlib.sha256(data).hexdigest(), decoded.ext, image.width, image.height, phash(image))
+    return _of_image(data, decoded.ext, decoded.image)
+
+
+def _of_image(data: bytes, ext: str, image: Image.Image) -> ImageInfo:
+    # Made grey once, for both that need it.
+    grey = _in_mode(image, "L")
+    name = hashlib.sha256(data).hexdigest()
+    return ImageInfo(name, ext, image.width, image.height, phash(grey), pack(reduced(grey)))
 
 
 def read_pixels(pixels: np.ndarray) -> tuple[bytes, ImageInfo]:
@@ -158,14 +174,13 @@ def read_pixels(pixels: np.ndarray) -> tuple[bytes, ImageInfo]:
     height, width = pixels.shape[:2]
     _check_size(width, height)
     data = encode_png(pixels)
-    info = ImageInfo(hashlib.sha256(data).hexdigest(), "png", width, height, phash(Image.fromarray(pixels)))
-    return data, info
+    return data, _of_image(data, "png", Image.fromarray(pixels))
 
 
 def phash(image: Image.Image) -> int:
     """64-bit perceptual hash: signs of the 8×8 lowest DCT-II frequencies of the 32×32 grey picture against
     their median (the mean term left out), row by row, highest bit first."""
-    grey = np.asarray(image.convert("L").resize((32, 32), Image.Resampling.BILINEAR), dtype=np.float64)
+    grey = np.asarray(_in_mode(image, "L").resize((32, 32), Image.Resampling.BILINEAR), dtype=np.float64)
     low = (_DCT @ grey @ _DCT.T).ravel()
     # The mean term tells of brightness alone, and has no say in the median.
     bits = low > np.median(low[1:])

@@ -35,6 +35,7 @@ from pipelines.store.object_store.copies import StoreCopies
 from pipelines.store.object_store.leases import StoreLease
 from pipelines.store.object_store.withdrawn import heed
 from pipelines.store.parts import PartFunction, PartResult, PartSpec, marker_of, put_text, run_part
+from pipelines.store.small_greys import SmallGreys
 from pipelines.store.whole_versions import LISTING, link_parts, listing
 from pipelines.whole_files import whole_file
 from schemas.ids import digest
@@ -180,6 +181,7 @@ class Store:
         good; see `pipelines.store.object_store`. Raises `StoreError` if that can't be reached or the home is
         another's."""
         self.home = Path(home).resolve()
+        self.small_greys = SmallGreys(self.home / "cache" / "greys")
         url = url_for(self.home) if url is None else url
         self.copies: StoreCopies | None = bind(self.home, url) if url else copies_at(self.home)
         if self.copies is not None:
@@ -197,6 +199,8 @@ class Store:
         if not _in_use(path):
             with whole_file(path) as part:
                 part.write_bytes(data)
+        if info.grey is not None:
+            self.small_greys.put(info.sha256, info.grey)
         return info
 
     def known_pictures(self) -> KnownPictures:

@@ -21,6 +21,7 @@ from pipelines.mapping.adapter import Raw
 from pipelines.store.files import file_sha256
 from pipelines.store.object_store.binding import copies_at
 from pipelines.store.object_store.withdrawn import fetch_everything, remote_screens
+from pipelines.store.small_greys import SUFFIX
 from pipelines.takedown.raw_files import PICTURES, remaining
 from pipelines.takedown.tables import SearchTerms, matches
 from pipelines.takedown.withdrawn import NAME, TakenDown
@@ -74,7 +75,7 @@ def _files(home: Path, raws: set[Path]) -> Iterator[Path]:
 def _look(path: Path, taken: TakenDown, terms: SearchTerms) -> str | None:
     if path.name == NAME or path.name in _LISTINGS or path.suffix in (*_UNREADABLE, ".keys", ".ids", ".lock"):
         return None
-    if path.suffix.lower() in PICTURES:
+    if path.suffix.lower() in (*PICTURES, SUFFIX):
         # By its bytes as well as its name: a copy under another name is still the picture.
         return "a picture" if path.stem in taken.screens or file_sha256(path) in taken.screens else None
     try:

@@ -316,6 +316,8 @@ def _remove_screens(store: Store, taken: TakenDown) -> int:
         store.copies.delete(sorted(here))
     for path in here:
         path.unlink(missing_ok=True)
+    for sha in taken.screens:
+        store.small_greys.remove(sha)
     return len(here)
 
 

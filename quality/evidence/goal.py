@@ -72,7 +72,8 @@ def named_labels(episode: Episode) -> dict[str, list[Element]]:
         if len(plain(label)) < 3 or plain(label).isdigit() or element.area > CONTAINER_SHARE * 1e6:
             continue
         # Inside a sentence and with a capital, so "home" in a goal isn't the button Home.
-        inside = re.search(rf"(?<=[\w,;:] ){re.escape(label)}(?!\w)", goal) if label[0].isupper() else None
+        # Most labels aren't in the goal at all, and a pattern of its own for each costs far more than that look.
+        inside = label in goal and label[0].isupper() and re.search(rf"(?<=[\w,;:] ){re.escape(label)}(?!\w)", goal)
         if inside or plain(label) in quoted:
             found.setdefault(label, []).append(element)
     # "Settings" within "Sound Settings": only the longer one is meant.

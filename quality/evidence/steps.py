@@ -87,7 +87,7 @@ ROW_MARGIN = 25.0
 
 def is_bare(elements: Sequence[Element]) -> bool:
     """Whether a screen is listed as tight text and icon boxes only (OCR): rows and buttons around them are unknown."""
-    return all(_is_text_role(e.role) for e in elements)
+    return all(map(_is_text_role, {e.role for e in elements}))  # hundreds of elements have a few roles
 
 
 @lru_cache(maxsize=4096)

@@ -102,7 +102,8 @@ def word_f1(one: str, two: str) -> float:
 
 def _as_name(text: str, label: str) -> bool:
     """Whether a common word stands capitalised inside a sentence, as names of buttons do."""
-    return re.search(rf"(?<=[\w,] ){re.escape(label.title())}\b", text) is not None
+    name = label.title()
+    return name in text and re.search(rf"(?<=[\w,] ){re.escape(name)}\b", text) is not None
 
 
 def named_elements(text: str, elements: Sequence[Element], minimum: int = 2) -> list[Element]:
@@ -111,12 +112,12 @@ def named_elements(text: str, elements: Sequence[Element], minimum: int = 2) -> 
     Empty if no label of at least `minimum` characters occurs. Elements with an equal label all come back: the
     text can't distinguish them.
     """
-    # Quotes in the text decide: who quotes a label means that element.
     labelled = [element for element in elements if plain(element.label)]
-    quoted = {plain(entity.text) for entity in entities(text) if entity.kind == "quoted"}
-    exact = [e for e in labelled if plain(e.name) in quoted or plain(e.text) in quoted]
-    if exact:
-        return exact
+    # Quotes in the text decide: who quotes a label means that element.
+    if quoted := {plain(entity.text) for entity in _entities(text) if entity.kind == "quoted"}:
+        exact = [e for e in labelled if plain(e.name) in quoted or plain(e.text) in quoted]
+        if exact:
+            return exact
     whole = f" {plain(text)} "
     best: list[Element] = []
     # The longest label that occurs: "Sound" within "Sound settings" isn't what is named.

@@ -1,6 +1,6 @@
 """Pixel evidence on small grey pictures: did the frame change, how far did it move, is a spot blank.
 
-Pictures are grey uint8 [height, width], reduced by a whole factor so that the long side is at most `LONG_SIDE_PX`.
+Pictures are grey uint8 [height, width], reduced by a whole factor (`pipelines.store.small_greys`).
 Points and boxes are in the 0..1000 frame. Nothing here knows what a picture means: an animation, a blinking caret or
 a clock looks like an effect, and a page of equal rows can't decide how far it scrolled (`measure_shift` then says
 None).
@@ -18,8 +18,8 @@ from scipy import fft
 
 from pipelines.store.images import open_image
 from pipelines.store.pixels import rgb_pixels
+from pipelines.store.small_greys import Grey, reduced
 
-LONG_SIDE_PX = 320
 PIXEL_DIFFERENCE = 12
 """Grey levels by which a pixel must differ to count as changed (JPEG noise stays below)."""
 MIN_CHANGED_PX = 3
@@ -30,8 +30,6 @@ MIN_CORRELATION = 0.8
 MOST_CORRELATION = 1.001
 """No correlation is higher, however it was rounded."""
 MIN_OVERLAP = 0.25
-
-Grey = np.ndarray
 
 
 def grey_image(data: bytes) -> Image.Image:
@@ -57,13 +55,6 @@ def _canvas(width_px: int, height_px: int) -> Image.Image:
 def grey_small(data: bytes) -> Grey:
     """Encoded picture → grey uint8 [h, w], reduced by a whole factor. Raises `ImageError`."""
     return reduced(grey_image(data))
-
-
-def reduced(image: Image.Image, long_side_px: int = LONG_SIDE_PX) -> Grey:
-    """Grey picture → grey uint8 [h, w], reduced by a whole factor."""
-    # A whole factor, rounded up: every pixel of the small picture is the mean of a whole block.
-    factor = max(1, -(-max(image.size) // long_side_px))
-    return np.asarray(image.reduce(factor) if factor > 1 else image)
 
 
 def _below_status_bar(grey: Grey, share: float) -> Grey:

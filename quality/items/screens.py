@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -14,7 +14,8 @@ import pyarrow as pa
 from PIL import Image
 
 from pipelines.store.files import StoreError
-from quality.items.pixels import Grey, Shift, changed_box, changed_share, grey_image, measure_shift, reduced
+from pipelines.store.small_greys import Grey, SmallGreys, pack, reduced
+from quality.items.pixels import Shift, changed_box, changed_share, grey_image, measure_shift
 
 T = TypeVar("T")
 Box = tuple[float, float, float, float]
@@ -28,6 +29,13 @@ class ScreenSource(Protocol):
     """Whatever gives a picture's encoded bytes: a `Store`, or a folder of pictures."""
 
     def screen_bytes(self, sha256: str) -> bytes: ...
+
+
+@runtime_checkable
+class _KeepsGreys(Protocol):
+    """A `ScreenSource` that keeps small grey pictures, too, as a `Store` does."""
+
+    small_greys: SmallGreys
 
 
 class ScreenFolder:
@@ -158,6 +166,7 @@ class ScreenBank:
 
     def __init__(self, screens: pa.Table, source: ScreenSource) -> None:
         self.source = source
+        self._small_greys = source.small_greys if isinstance(source, _KeepsGreys) else None
         self._screens = screens.combine_chunks()
         self._listed = self._screens.column("elements")
         self._rows = {sha: row for row, sha in enumerate(screens.column("screenshot_sha256").to_pylist())}
@@ -204,7 +213,14 @@ class ScreenBank:
 
     def grey(self, sha256: str) -> Grey:
         if sha256 not in self._greys:
-            self._decode(sha256)
+            known = self._small_greys.get(sha256) if self._small_greys is not None else None
+            if known is not None:
+                _keep(self._greys, CACHED_GREYS, sha256, known)
+            else:
+                self._decode(sha256)
+                # For the next stage, which then reads this and needn't decode.
+                if self._small_greys is not None:
+                    self._small_greys.put(sha256, pack(self._greys[sha256]))
         self._greys.move_to_end(sha256)
         return self._greys[sha256]
 

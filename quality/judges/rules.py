@@ -28,6 +28,7 @@ from quality.judges.judge import Verdict
 from quality.judges.orders import QuietBank, heard
 
 _CODE = (
+    "../pipelines/store/small_greys",
     "evidence/words",
     "items/pixels",
     "items/screens",

@@ -19,6 +19,7 @@ from pipelines.store.files import StoreError
 from pipelines.store.images import picture_names
 from pipelines.store.manifest import Manifest
 from pipelines.store.object_store.copies import StoreCopies
+from pipelines.store.small_greys import SmallGreys
 from pipelines.whole_files import whole_file
 
 NAME = "takedown.json"
@@ -85,11 +86,13 @@ def _drop(copies: StoreCopies, listed: bytes) -> None:
         for name in [name for name in folders if _FOLDER.fullmatch(name)]:
             shutil.rmtree(Path(folder, name), ignore_errors=True)
             folders.remove(name)
+    greys = SmallGreys(copies.home / "cache" / "greys")
     for sha256 in screens:
         # The list came over the network: only what has the form of a digest becomes a path.
         if re.fullmatch(r"[0-9a-f]{64}", sha256):
             for name in picture_names(sha256):
                 with contextlib.suppress(FileNotFoundError):
                     (copies.home / name).unlink()
+            greys.remove(sha256)
     # What this process remembers of the store is no longer true.
     copies.forget_all()

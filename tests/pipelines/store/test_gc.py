@@ -162,6 +162,7 @@ def test_pictures_named_anywhere_stay_and_one_put_again_counts_as_new(store: Sto
     plan = collect(store, 1)
     assert [path.stem for path, _ in plan.screens] == [shas[3]], "a listing of raw files names no picture of the store"
     assert whole(store, manifest) and all(store.screen_path(sha) for sha in shas[:3])
+    assert [store.small_greys.get(sha) is None for sha in shas] == [False, False, False, True]
 
 
 def test_what_can_t_be_read_stops_it_before_anything_goes(store: Store) -> None:
