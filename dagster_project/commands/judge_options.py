@@ -80,6 +80,9 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
         "--thoughts", action="store_true", help="give a step whose thought contradicts its action a low score"
     )
     parser.add_argument(
+        "--process", action="store_true", help="give a run that leaves out what its goal names a low score"
+    )
+    parser.add_argument(
         "--nano",
         type=Path,
         metavar="DIR",
@@ -103,6 +106,7 @@ def judge_config(options: argparse.Namespace, cache: Path | None, name: str | No
         nano=options.nano or trained_judge(),
         read=options.read,
         thoughts=options.thoughts,
+        process=options.process,
         client=client,
         **members,
     )

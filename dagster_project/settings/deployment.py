@@ -126,6 +126,7 @@ class JudgeOptions(Settings):
     thoughts: Flag = setting(
         False, "Whether a step whose thought contradicts its action gets a low score, whatever the judge."
     )
+    process: Flag = setting(False, "Whether a run that leaves out what its goal names gets one, whatever the judge.")
 
     @model_validator(mode="after")
     def _prices(self) -> Self:

@@ -89,7 +89,7 @@ def verdicts_of_experiment(name: str, work: StageWork) -> Manifest:
     experiment = read(work.store, work.partition)
     said = JudgeChoice.parsed(experiment.settings.get("judge", {}))
     named = {key: getattr(said, key) for key in ("name", "base_url", "model") if getattr(said, key)}
-    limits = {key: getattr(said, key) for key in ("read", "thoughts") if getattr(said, key) is not None}
+    limits = {key: getattr(said, key) for key in ("read", "thoughts", "process") if getattr(said, key) is not None}
     settings = work.deployment.changed(judge=work.deployment.judge.changed(**limits))
     config = judge_config(replace(work, judge=replace(work.judge, **named), deployment=settings))
     return judge_source(
@@ -130,6 +130,7 @@ def judge_config(work: StageWork) -> JudgeConfig:
         nano=None if nano is None else nano.file("nano.json").parent,
         read=work.deployment.judge.read,
         thoughts=work.deployment.judge.thoughts,
+        process=work.deployment.judge.process,
     )
     # Limits of requests mean nothing to a judge that asks no one.
     return replace(config, client=client_options(work.deployment.judge)) if asks_a_model(config) else config

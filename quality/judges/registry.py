@@ -36,7 +36,8 @@ class JudgeConfig:
     `second_model` (at `second_base_url`, else `base_url`) gives the cascade's second opinions. `members` and `weights`
     are an ensemble's; its member `second` is the openai judge with the second model. `nano` is the folder of a trained
     judge. With `read` it also gets what Tesseract reads on screens whose source lists nothing; with `thoughts`
-    a step whose thought contradicts its action scores low. `settings` holds the judge's own options: keywords of
+    a step whose thought contradicts its action scores low, with `process` a run that leaves out what its goal names.
+    `settings` holds the judge's own options: keywords of
     `CascadeConfig` or `KeypointConfig`, an ensemble's `quorum`. `client` holds keyword options of `ModelClient`.
     """
 
@@ -51,6 +52,7 @@ class JudgeConfig:
     nano: Path | None = None
     read: bool = False
     thoughts: bool = False
+    process: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     client: Mapping[str, Any] = field(default_factory=dict)
 
@@ -95,7 +97,7 @@ def _rules(config: JudgeConfig) -> Judge:
 
 
 def _process(config: JudgeConfig) -> Judge:
-    return ProcessJudge()
+    return ProcessJudge(RulesJudge(), "process")
 
 
 def _openai(config: JudgeConfig) -> Judge:
@@ -106,7 +108,7 @@ def _openai(config: JudgeConfig) -> Judge:
 def _ensemble(config: JudgeConfig) -> Judge:
     if "ensemble" in config.members:
         raise ValueError("judge ensemble: members: expected other judges, found 'ensemble'")
-    plain = replace(config, settings={}, read=False, thoughts=False)  # the ensemble does it for all
+    plain = replace(config, settings={}, read=False, thoughts=False, process=False)  # the ensemble does it for all
     members = [
         build_judge(replace(_second(plain), name="openai") if member == "second" else replace(plain, name=member))
         for member in config.members
@@ -152,6 +154,8 @@ def build_judge(config: JudgeConfig) -> Judge:
     """A judge from its config. Raises `ValueError` for an unknown name, a missing endpoint, a wrong option, or where it
     is to read and can't."""
     judge = find_part("judge", config.name, JUDGES)(config)
+    if config.process and config.name != "process":
+        judge = ProcessJudge(judge)
     if config.thoughts:
         judge = ThoughtJudge(judge)
     # outermost: what is read on screens is there for the thoughts' targets, too

@@ -44,6 +44,7 @@ class JudgeChoice(Settings):
     model: str = setting("", "The model that it asks there.")
     read: Flag | None = setting(None, "Whether it gets what Tesseract reads on screens without elements.")
     thoughts: Flag | None = setting(None, "Whether a step whose thought contradicts its action scores low.")
+    process: Flag | None = setting(None, "Whether a run that leaves out what its goal names scores low.")
 
 
 SECTIONS: Mapping[str, type[Settings]] = {"mixture": MixtureConfig, "judge": JudgeChoice}

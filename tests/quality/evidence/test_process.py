@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from quality.evidence.process import RequiredOperation, goal_operations, process_of
-from quality.judges.process_judge import UNDONE, UNPROVEN, ProcessJudge
+from quality.judges.process_judge import RISK, UNDONE, UNPROVEN, ProcessJudge
 from quality.judges.registry import JudgeConfig, build_judge
 from quality.judges.rules import RulesJudge
 from schemas.actions import Action, Click, Finished, Type
@@ -91,6 +92,29 @@ def test_the_judge_caps_reachability_alone(world: Any) -> None:
     [rules, *_] = RulesJudge().judge([run(world, *SOUND)])
     assert sound.reachability == rules.reachability and own.reachability is not None
     assert UNDONE < UNPROVEN
+
+
+class Waits(RulesJudge):
+    """A judge with a risk of its own, for which one item waits for another night."""
+
+    def judge(self, items: Any, round_number: int = 0, habits: Any = None) -> list[Any]:
+        first, *others = super().judge(items, round_number, habits)
+        waiting = replace(first, alignment=None, reachability=None, pending=True)
+        return [waiting, *(replace(one, risk=0.1) for one in others)]
+
+
+def test_another_judge_keeps_its_name_and_gets_the_cap(world: Any) -> None:
+    bad = run(world, (BOB, "list"), *SOUND[1:], end="done")
+    judge = build_judge(JudgeConfig("rules", process=True))
+    [whole, *_] = judge.judge([bad])
+    assert whole.judge == judge.name == "rules" and whole.reachability is not None and whole.reachability <= UNPROVEN
+    assert whole.rubric_version == judge.rubric_version != RulesJudge.rubric_version
+    waiting, step, *_ = ProcessJudge(Waits()).judge([bad])
+    assert waiting.pending and waiting.reachability is None
+    assert step.reachability == whole.reachability and step.risk == RISK
+    # The judge of that name has the evidence already.
+    named = build_judge(JudgeConfig("process", process=True))
+    assert named.rubric_version == build_judge(JudgeConfig("process")).rubric_version
 
 
 @pytest.mark.parametrize(

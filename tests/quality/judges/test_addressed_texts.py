@@ -24,7 +24,7 @@ MOST_MOVE = 0.5
 
 @pytest.fixture(scope="module")
 def judges(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    return [RulesJudge(), ProcessJudge(), NanoJudge(random_judge(tmp_path_factory.mktemp("nano")))]
+    return [RulesJudge(), ProcessJudge(RulesJudge()), NanoJudge(random_judge(tmp_path_factory.mktemp("nano")))]
 
 
 def scores(judge: Any, world: Any, buttons: Any, injected: str) -> list[tuple[int | None, int | None]]:
