@@ -34,6 +34,7 @@ from pipelines.native.aitw_native import (
     group,
     narrowed,
 )
+from pipelines.native.record_readers import python_rows
 
 LARGE_GROUP = 4_096
 """Rows of a row group from which on reading it by itself is no loss."""
@@ -319,7 +320,7 @@ def _dicts(rows: pa.Table, places: np.ndarray, first: int) -> Iterator[tuple[int
     """Rows as Examples are: {feature: values}; a null is an absent feature."""
     for start in range(0, len(places), 256):
         some = places[start : start + 256]
-        for place, row in zip(some.tolist(), rows.take(pa.array(some)).to_pylist(), strict=True):
+        for place, row in zip(some.tolist(), python_rows(rows.take(pa.array(some))), strict=True):
             yield first + place, {name: _values(value) for name, value in row.items() if value is not None}
 
 

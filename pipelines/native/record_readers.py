@@ -197,11 +197,7 @@ def _group_rows(table: pq.ParquetFile, group: int, number: int, file: str, of_id
         # Few at a time, as rows hold pictures.
         for batch in table.iter_batches(batch_size=BATCH_ROWS, row_groups=[group]):
             for row in python_rows(batch):
-                where = f"row {number}"
-                if isinstance(row, Exception):
-                    yield Broken(file, where, "bad_value", f"parquet: {type(row).__name__}: {row}"[:200], 1)
-                else:
-                    yield _record(file, where, row, of_id)
+                yield _record(file, f"row {number}", row, of_id)
                 number += 1
     except (pa.ArrowException, OSError) as error:
         yield _parquet_damage(file, number, error, past - number)
@@ -212,17 +208,34 @@ def _parquet_damage(file: str, number: int, error: Exception, lost: int) -> Brok
     return Broken(file, f"row {number}", "truncated_record", f"parquet: {first[:200]}", lost, ends=True)
 
 
-def python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, object] | Exception]:
-    """The rows of a batch as dicts. A cell that Python can't hold (text that isn't UTF-8, a year past 9999) costs its
-    row, which comes as the error."""
+def python_rows(rows: pa.RecordBatch | pa.Table) -> Iterator[dict[str, object]]:
+    """The rows of a batch as dicts. A cell that Python can't hold (text that isn't UTF-8, a year past 9999) comes as
+    what the file has in its place (see `_held`): it may stand in a column that nobody reads."""
     try:
-        yield from batch.to_pylist()
+        yield from rows.to_pylist()
     except (ValueError, OverflowError):  # nothing came yet: the list is made whole
-        for number in range(batch.num_rows):
-            try:
-                yield from batch.slice(number, 1).to_pylist()
-            except (ValueError, OverflowError) as error:
-                yield error
+        for number in range(rows.num_rows):
+            yield {name: _held(rows.column(name)[number]) for name in rows.schema.names}
+
+
+def _held(cell: pa.Scalar) -> object:
+    """A cell as Python has it; else its parts so, text with surrogates for its odd bytes (which no reader takes for
+    text), a time as its number."""
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):
+        if isinstance(cell, pa.StructScalar):
+            return {name: _held(part) for name, part in cell.items()}
+        if isinstance(cell, pa.MapScalar):
+            return [[_held(part) for part in pair.values()] for pair in cell.values]
+        if isinstance(cell, pa.ListScalar):
+            return [_held(part) for part in cell.values]
+        if isinstance(cell, pa.DictionaryScalar):
+            return _held(cell.value)
+        if isinstance(cell, pa.StringScalar):
+            return cell.as_buffer().to_pybytes().decode("utf-8", "surrogateescape")
+        # Dates and times count from their epoch in the type's unit.
+        return cell.cast(pa.int32() if pa.types.is_date32(cell.type) else pa.int64()).as_py()
 
 
 def _parquet_rows_left(raw: Raw, file: str, read: int) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipelines.mapping.adapter import Broken, Raw, RecordError
+from pipelines.mapping.items import whole_number
 from pipelines.native import tfrecord
 from pipelines.native.wire import (
     BYTES,
@@ -161,11 +162,12 @@ def one(features: Mapping[str, Any], name: str, kind: type) -> Any:
     values = features.get(name)
     if not values:
         raise RecordError("missing_field", f"expected a feature {name!r}")
-    if len(values) != 1 or not isinstance(values[0], kind):
+    value = whole_number(values[0]) if kind is int and isinstance(values[0], float) else values[0]
+    if len(values) != 1 or not isinstance(value, kind):
         shown = values if len(values) < 5 else f"{len(values)} values"
         wanted = "UTF-8 text" if kind is str else kind.__name__
         raise RecordError("bad_value", f"{name}: expected one {wanted}, found {str(shown)[:120]}")
-    return values[0]
+    return value
 
 
 def texts(features: Mapping[str, Any], name: str) -> list[str]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 import json
 from pathlib import Path
 
 import native
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from pipelines.mapping.adapter import Broken, Raw, Record
-from pipelines.native.record_readers import count_of, json_lines, json_list
+from pipelines.native.record_readers import count_of, json_lines, json_list, python_rows
 from pipelines.store import Store
 from pipelines.takedown.check import verify
 from pipelines.takedown.withdrawn import TakenDown
 from pipelines.unify.unify import unify_source
+from schemas.ids import canonical_json
 
 
 def damaged(data: bytes) -> bytes:
@@ -61,3 +65,23 @@ def test_an_array_that_ends_within_a_letter_gives_what_stands_before_it(tmp_path
     assert isinstance(odd, Broken) and odd.ends and (odd.reason, odd.detail[:9]) == ("bad_json", "not UTF-8")
     *rows, behind = json_list(Raw(tmp_path), "c.json", count=count)
     assert len(rows) == 2 and isinstance(behind, Broken) and "text after the array" in behind.detail
+
+
+def test_a_cell_that_python_cannot_hold_costs_neither_its_row_nor_the_others() -> None:
+    odd = pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 1, 2], "int32")), pa.py_buffer(b"\xffa"))
+    table = pa.table(
+        {
+            "box": [7, 8],
+            "day": pa.array([2**30, 1], pa.date32()),
+            "time": pa.array([2**62, None], pa.timestamp("us", "Asia/Tokyo")),
+            "word": odd.dictionary_encode(),
+            "part": pa.StructArray.from_arrays([odd, pa.array([1, 2])], ["text", "number"]),
+            "list": pa.LargeListArray.from_arrays([0, 1, 2], odd),
+            "map": pa.MapArray.from_arrays([0, 1, 2], pa.array(["k", "j"]), odd),
+        }
+    )
+    first, second = python_rows(table)
+    assert (first["box"], first["day"], first["time"], first["word"]) == (7, 2**30, 2**62, "\udcff")
+    assert (first["part"], first["list"]) == ({"text": "\udcff", "number": 1}, ["\udcff"])
+    assert first["map"] == [["k", "\udcff"]] and canonical_json(first)
+    assert (second["day"], second["time"], second["word"]) == (datetime.date(1970, 1, 2), None, "a")
