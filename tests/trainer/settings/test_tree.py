@@ -17,6 +17,10 @@ from trainer.settings.tree import TrainerSettings, over
 from trainer.stages.assets import STAGES
 
 OWN = {*SPECIALISTS, *ONLINE}
+SECTIONS = {"offline": SPECIALISTS, "online": ONLINE}
+MEASURED = (*STAGES, "suites/fsm", "staircase/web", "worth/sources")
+"""Stages whose versions are looked at."""
+NANO = configured()
 OTHERS: dict[str, Any] = {
     "preset": "8b",
     "pixels": [65_536, 1_048_576],
@@ -90,7 +94,7 @@ def _another(path: tuple[str, ...], field: FieldInfo) -> Any:
         return OTHERS[named]
     if path[-1].endswith("_terms"):  # of one's own, by import path
         return {"brevity:short": {"weight": 0.5}}
-    now, usual = field.get_default(call_default_factory=True, validated_data={"max_steps": 200}), over(configured(), {})
+    now, usual = field.get_default(call_default_factory=True, validated_data={"max_steps": 200}), over(NANO, {})
     if get_origin(field.annotation) is Literal:
         return next(one for one in get_args(field.annotation) if one not in (now, _value(usual, path)))
     if now is None:
@@ -106,7 +110,7 @@ def _another(path: tuple[str, ...], field: FieldInfo) -> Any:
 
 def _fits(given: Mapping[str, Any]) -> bool:
     try:
-        return bool(over(configured(), given))
+        return bool(over(NANO, given))
     except SettingsError:
         return False
 
@@ -125,8 +129,14 @@ def _value(settings: Any, path: tuple[str, ...]) -> Any:
 
 
 @functools.cache
+def _built(name: str = "") -> TrainerSettings:
+    """The usual tree, or what must be said beside a setting over it."""
+    return over(NANO, BESIDE.get(name, {}))
+
+
+@functools.cache
 def _usual(stage: str, name: str = "") -> str:
-    return digest(over(configured(), BESIDE.get(name, {}), stage).of_stage(stage))
+    return digest(over(NANO, BESIDE.get(name, {}), stage).of_stage(stage))
 
 
 def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,19 +147,27 @@ def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
 @pytest.mark.parametrize("path", [path for path in FIELDS if path[0] not in ("route", "domains")], ids=".".join)
 def test_each_setting_reaches_what_is_built_and_the_versions_that_it_is_marked_for(path: tuple[str, ...]) -> None:
     name = ".".join(path)
-    field, usual = FIELDS[path], over(configured(), BESIDE.get(name, {}))
+    field, usual = FIELDS[path], _built(name if name in BESIDE else "")
     another = _another(path, field)
     given = (
         {"shape": another} if isinstance(another, Mapping) and path == ("shape", "head_dim") else _given(path, another)
     )
     given = _both(given, BESIDE.get(name, {}))
-    changed = over(configured(), given)
+    changed = over(NANO, given)
     assert _value(changed, path) != _value(usual, path), "what was given is what is built"
-    for stage in (*STAGES, "suites/fsm", "staircase/web", "worth/sources"):
+    for stage in MEASURED:
         depends = path[0] in settings_of(stage)
-        own = over(configured(), given, stage)
+        # Of the other stages it is the same tree, as the test below says.
+        own = over(NANO, given, stage) if stage in OWN else changed
         differs = digest(own.of_stage(stage)) != _usual(stage, name if name in BESIDE else "")
         assert differs == (depends and marked(field, "in_version") is not NEVER), stage
+
+
+@pytest.mark.parametrize("stage", [stage for stage in MEASURED if stage not in OWN])
+def test_only_specialists_have_settings_of_their_own_among_those_that_all_share(stage: str) -> None:
+    given = {section: {one: {"updates": 7} for one in names} for section, names in SECTIONS.items()}
+    assert over(NANO, given, stage) == over(NANO, given)
+    assert all(over(NANO, given, one) != over(NANO, given) for one in OWN)
 
 
 @pytest.mark.parametrize("path", FIELDS, ids=".".join)
@@ -162,12 +180,12 @@ def test_each_setting_has_a_text(path: tuple[str, ...]) -> None:
 def test_a_value_that_cannot_be_is_told_with_file_setting_expected_and_found(path: tuple[str, ...]) -> None:
     impossible = 3 if path[-1] in ("world_options", "semi_online", "pass_band", "trl", "options") else {"no": "such"}
     with pytest.raises(SettingsError, match=rf"^run\.json: {'.'.join(path)}\b.*expected .*, found ") as told:
-        over(configured(), _given(path, impossible), where="run.json")
+        over(NANO, _given(path, impossible), where="run.json")
     assert "\n" not in str(told.value)
     if path[0] == "suites":  # below which the names of suites stand, which `suite_settings` knows
         return
     with pytest.raises(SettingsError, match=r"^run\.json: .*unknown '\w+_x'; (did you mean|known are) ") as told:
-        over(configured(), _given((*path[:-1], f"{path[-1]}_x"), 1), where="run.json")
+        over(NANO, _given((*path[:-1], f"{path[-1]}_x"), 1), where="run.json")
     assert path[-1] in str(told.value)
 
 
@@ -197,7 +215,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         ({"online": {"edges": [4, 2]}}, "online: expected edges"),
     ):
         with pytest.raises(SettingsError, match=told):
-            over(configured(), given)
+            over(NANO, given)
 
 
 def test_only_the_settings_of_a_stage_are_its_own() -> None:
@@ -210,8 +228,8 @@ def test_only_the_settings_of_a_stage_are_its_own() -> None:
 
 
 def test_a_route_stands_for_other_settings_and_what_is_given_beats_it() -> None:
-    usual, short = (over(configured(), {"route": route} if route else {}) for route in ("", "successor"))
-    assert over(configured(), {"route": "method"}).of_stage("unified") == usual.of_stage("unified")
+    usual, short = (over(NANO, {"route": route} if route else {}) for route in ("", "successor"))
+    assert over(NANO, {"route": "method"}).of_stage("unified") == usual.of_stage("unified")
     assert usual.merge.unified == "ties" and "unified" not in usual.of_stage("unified")["merge"]
     assert short.merge.unified == "distilled" and short.merge.density == usual.merge.density
     assert short.distilled.teachers.names == ("offline_grounding", "offline_mobile", "offline_web")
@@ -219,38 +237,38 @@ def test_a_route_stands_for_other_settings_and_what_is_given_beats_it() -> None:
     found = over(configured("8b"), given)
     assert found.merge.unified == "ties" and found.distilled.teachers.names == ("offline_grounding", "offline_mobile")
     with pytest.raises(SettingsError, match="route: expected method or successor"):
-        over(configured(), {"route": "long"})
+        over(NANO, {"route": "long"})
 
 
 FOUR = ["computer", "grounding", "mobile", "web"]
 
 
 def test_domains_say_whose_specialists_are_merged_or_teach_and_what_is_given_beats_them() -> None:
-    usual, four = over(configured(), {}), over(configured(), {"domains": FOUR})
-    assert over(configured(), {"domains": FOUR[::-1]}) == four, "in whichever order they are said"
+    usual, four = over(NANO, {}), over(NANO, {"domains": FOUR})
+    assert over(NANO, {"domains": FOUR[::-1]}) == four, "in whichever order they are said"
     assert usual.merge.specialists == ("offline_grounding", "online_mobile", "online_web")
     assert four.merge.specialists == (*usual.merge.specialists, "online_computer")
     assert four.distilled.teachers.of_domains == {**usual.distilled.teachers.of_domains, "computer": "online_computer"}
-    short = over(configured(), {"domains": FOUR, "route": "successor"})
+    short = over(NANO, {"domains": FOUR, "route": "successor"})
     assert short.distilled.teachers.names == tuple(f"offline_{name}" for name in FOUR[1:]) + ("offline_computer",)
     two = over(configured("8b"), {"domains": ["web", "grounding"], "distilled": {"teachers": {"web": "offline_web"}}})
     assert two.merge.specialists == ("offline_grounding", "online_web")
     assert two.distilled.teachers.of_domains == {"grounding": "offline_grounding", "web": "offline_web"}
-    named = over(configured(), {"domains": FOUR, "merge": {"specialists": ["offline_computer"]}})
+    named = over(NANO, {"domains": FOUR, "merge": {"specialists": ["offline_computer"]}})
     assert named.merge.specialists == ("offline_computer",)
     for wrong, told in (
         ([], "domains: expected at least 1 of them, found"),
         (["desktop"], "domains.0: expected grounding, mobile, web or computer, found 'desktop'"),
     ):
         with pytest.raises(SettingsError, match=f"^trainer: {told}"):
-            over(configured(), {"domains": wrong})
+            over(NANO, {"domains": wrong})
 
 
 def test_another_domain_makes_anew_what_its_rows_rode_in_and_what_is_made_of_it_and_nothing_else() -> None:
     def parts(given: Mapping[str, Any]) -> dict[str, str]:
-        return {stage: digest(over(configured(), given, stage).of_stage(stage)) for stage in STAGES}
+        return {stage: digest(over(NANO, given, stage).of_stage(stage)) for stage in STAGES}
 
     usual, four = parts({}), parts({"domains": FOUR})
     changed = {stage for stage in STAGES if usual[stage] != four[stage]}
     assert changed == {"offline_web", "online_web", "linear", "unified", "distilled"}
-    assert all("computer" not in str(over(configured(), {}, stage).of_stage(stage)) for stage in STAGES)
+    assert all("computer" not in str(over(NANO, {}, stage).of_stage(stage)) for stage in STAGES)
