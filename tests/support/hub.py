@@ -7,6 +7,7 @@ ranged GET of files at a revision. `faults` maps a request (`"GET data/a.json"`,
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import re
 import threading
@@ -18,6 +19,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+import huggingface_hub.constants
+import pytest
+from huggingface_hub.utils import _http
 
 from pipelines.raw import hub as pulling
 
@@ -65,7 +70,7 @@ def serve(hub: Hub, handler: type[_Handler] | None = None) -> Iterator[str]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)  # shutdown waits for a turn
     thread.start()
     hub.url = f"http://127.0.0.1:{server.server_address[1]}"
     try:
@@ -74,6 +79,20 @@ def serve(hub: Hub, handler: type[_Handler] | None = None) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join(5)
+
+
+def go_online(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process ask a hub, without long pauses before a fault is tried again: the client's and our own are half
+    a minute together."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    pauses = {
+        _http.http_backoff: "base_wait_time",
+        _http.http_stream_backoff: "base_wait_time",
+        pulling.pull: "first_wait_s",
+        pulling.list_repository: "first_wait_s",
+    }
+    for asked, pause in pauses.items():
+        monkeypatch.setitem(inspect.unwrap(asked).__kwdefaults__, pause, 0.01)
 
 
 def _described(path: str, data: bytes) -> dict[str, Any]:
@@ -87,6 +106,7 @@ def _described(path: str, data: bytes) -> dict[str, Any]:
 class _Handler(BaseHTTPRequestHandler):
     shared: Hub
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms for the first's receipt
 
     def log_message(self, *args: Any) -> None:
         """Quiet."""
@@ -216,7 +236,10 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(3)
             self.close_connection = True
             return True
-        self._error(int(fault), "busy" if fault == "429" else "failing", headers={"Retry-After": "0"})
+        if fault == "429":  # who is busy says when to come again; the client waits a second more than that
+            self._error(429, "busy", headers={"Retry-After": "0"})
+        else:
+            self._error(int(fault), "failing")
         return True
 
     def _json(self, value: Any) -> None:
@@ -246,8 +269,8 @@ def _folders(path: str) -> list[str]:
 
 
 def pull(hub: Hub, target: Path, **more: object) -> pulling.Pulled:
-    """Pull that repository without long pauses before a fault is tried again."""
-    return pulling.pull(REPO, target, endpoint=hub.url, first_wait_s=0.01, **more)  # type: ignore[arg-type]
+    """Pull that repository."""
+    return pulling.pull(REPO, target, endpoint=hub.url, **more)  # type: ignore[arg-type]
 
 
 def gets(hub: Hub, name: str) -> int:

@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
-import huggingface_hub.constants
 import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
-from hub import Hub, serve
+from hub import Hub, go_online, serve
 from stage_graph import all_above
 
 from dagster_project import definitions
@@ -24,7 +23,6 @@ from dagster_project.settings.deployment import Deployment, SourceSettings, Upst
 from dagster_project.stage_functions.sources import raw
 from dagster_project.stages import graph
 from dagster_project.stages.stage import GraphStage, StageWork
-from pipelines.raw import hub as hub_client
 from pipelines.raw.pull import pull_source
 from pipelines.sources import registry
 from pipelines.store import PartSpec, Store
@@ -151,8 +149,7 @@ FILE = "data/train/train_0.json"
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(hub_client, "FIRST_WAIT_S", 0.01)
+    go_online(monkeypatch)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     served = Hub()
     with serve(served):

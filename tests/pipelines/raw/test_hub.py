@@ -85,7 +85,7 @@ def test_a_hub_that_stays_down_ends_in_one_line(hub: Hub, tmp_path: Path) -> Non
     with pytest.raises(PullError, match="no revision 'v9'"):
         pull(hub, tmp_path, revision="v9")
     with pytest.raises(PullError, match="no such dataset repository"):
-        pulling.pull("acme/none", tmp_path, endpoint=hub.url, first_wait_s=0.01)
+        pulling.pull("acme/none", tmp_path, endpoint=hub.url)
 
 
 def test_a_damaged_local_file_is_fetched_again(hub: Hub, tmp_path: Path) -> None:
