@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # it loads a part when that is first used: the graph, which imports this, has no use for any
 from PIL import Image
-from scipy import fft
 
 from pipelines.store.images import open_image
 from pipelines.store.pixels import rgb_pixels
@@ -194,11 +194,11 @@ def _candidates(a: np.ndarray, b: np.ndarray, count: int = 4) -> list[int]:
     size = len(a)
     # At least a quarter of the view has to remain for a comparison.
     limit = int(size * (1 - MIN_OVERLAP))
-    width = fft.next_fast_len(size + limit, real=True)
+    width = scipy.fft.next_fast_len(size + limit, real=True)
     rows_a, rows_b = (np.diff(x, axis=0, prepend=x[:1]) for x in (a, b))  # edges, not levels, decide
     # Correlation as a product of spectra, added over the columns.
-    spectrum = np.vecdot(fft.rfft(rows_b, width, axis=0), fft.rfft(rows_a, width, axis=0))
-    scores = fft.irfft(spectrum, width)
+    spectrum = np.vecdot(scipy.fft.rfft(rows_b, width, axis=0), scipy.fft.rfft(rows_a, width, axis=0))
+    scores = scipy.fft.irfft(spectrum, width)
     picked: list[int] = []
     for shifts in (np.arange(2, limit + 1), -np.arange(2, limit + 1)):
         values = scores[shifts]

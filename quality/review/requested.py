@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
@@ -123,6 +122,9 @@ def rows_where(
 ) -> list[Row]:
     """Rows of parquet files whose text column is one of `values`; row groups whose statistics exclude them all aren't
     read. `columns` None: all."""
+    # It brings pandas along, which the graph, which imports this module, has no use for.
+    import pyarrow.dataset as ds
+
     if not paths or not values:
         return []
     table = ds.dataset([str(path) for path in paths], format="parquet").to_table(
