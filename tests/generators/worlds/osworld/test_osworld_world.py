@@ -24,7 +24,6 @@ QUICK = "b0d3-no-bluetooth", "6a08-either-place"
 
 
 def after(world: OsworldWorld, task: TaskSpec, plan: tuple[Intent, ...]) -> bool:
-    world.reset(task.initial_state)
     performer = IntentPerformer(world)
     for intent in plan:
         performer.do(intent)
@@ -33,8 +32,12 @@ def after(world: OsworldWorld, task: TaskSpec, plan: tuple[Intent, ...]) -> bool
 
 def gate(world: OsworldWorld, name: str) -> None:
     task, (solution, near_miss) = TASKS[name], SOLUTIONS[name]
+    world.reset(task.initial_state)
     assert not after(world, task, ())
+    if "postconfig" in TASKS[name].initial_state["task"]["evaluator"]:  # carried out by asking, and for the end alone
+        world.reset(task.initial_state)
     assert after(world, task, solution)
+    world.reset(task.initial_state)
     assert not after(world, task, near_miss)
 
 
