@@ -82,6 +82,11 @@ class RecordIds:
             if first <= number < first + len(rows):
                 found[number - first] = decision
         self._rows.append(rows)
+        # Each array at least as long as the next: few to go through where records come one by one and names repeat, and
+        # each row is copied a few times.
+        while len(self._rows) > 1 and len(self._rows[-1]) >= len(self._rows[-2]):
+            last = self._rows.pop()
+            self._rows[-1] = np.concatenate([self._rows[-1], last])
         # Kept sorted for the binary search; contents aren't needed unless a name is met again.
         self._keys = np.sort(np.concatenate([self._keys, keys]), kind="stable")
         self._count += len(rows)
