@@ -83,6 +83,7 @@ def _compiled(table: dict[str, list[str]]) -> re.Pattern[str]:
 _LABEL = {kind: _compiled(_WORDS["label"][kind]) for kind in KINDS}
 _NAMED = {kind: _compiled(_WORDS["named"][kind]) for kind in KINDS}
 _HARMLESS = _compiled(_WORDS["harmless"])
+_HARMLESS_FIRST = _compiled(_WORDS["harmless_first"])
 _SWITCHES = _compiled(_WORDS["switches"])
 _CONFIRM = frozenset(word for words in _WORDS["confirm"].values() for word in words)
 _EXACT = frozenset(word for words in _WORDS["exact"].values() for word in words)
@@ -123,7 +124,7 @@ def consequence(
     if _HARMLESS.search(label):
         return None
     bare = label.casefold().strip(" .!?¿¡")
-    kind = "pay" if bare in _EXACT else _first(label)
+    kind = "pay" if bare in _EXACT else _ordered(label)
     # A dialog about something harmless (a filter, a draft) has a Delete that is as harmless.
     if kind == "delete" and any(_HARMLESS.search(heading) for heading in _headings(elements)):
         return None
@@ -137,7 +138,7 @@ def _choice(action: SelectOption, elements: Sequence[Seen]) -> Consequence | Non
     element, label = under(elements, action.box), _plain(action.option)
     if element is None or _FIELD.search(element.role) or _HARMLESS.search(label):
         return None
-    kind = "pay" if label.casefold().strip(" .!?¿¡") in _EXACT else _first(label)
+    kind = "pay" if label.casefold().strip(" .!?¿¡") in _EXACT else _ordered(label)
     return Consequence(kind, label, "control") if kind is not None else None
 
 
@@ -185,11 +186,23 @@ def _plain(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _first(label: str) -> Kind | None:
-    """The kind whose word stands first in a label."""
+def _hit(label: str) -> tuple[int, Kind] | None:
+    """Where in a label the first word of any kind stands, and its kind."""
     # Where a label has two of the words ("Send and delete"), the first is what is done.
     hits = [(found.start(), kind) for kind in KINDS if (found := _LABEL[kind].search(label)) is not None]
-    return min(hits)[1] if hits else None
+    return min(hits) if hits else None
+
+
+def _first(label: str) -> Kind | None:
+    """The kind whose word stands first in a label."""
+    return hit[1] if (hit := _hit(label)) else None
+
+
+def _ordered(label: str) -> Kind | None:
+    """What a control orders: nothing where it begins by looking or refusing ("Don't allow", "Show shared files"),
+    unless these words are the order's own ("Don't save", "Cancel order")."""
+    hit = _hit(label)
+    return None if hit is None or (hit[0] > 0 and _HARMLESS_FIRST.match(label)) else hit[1]
 
 
 def _picks(element: Seen, elements: Sequence[Seen]) -> Consequence | None:

@@ -54,6 +54,24 @@ def test_a_control_says_what_it_does(label: str, expected: str | None) -> None:
     assert kind(button(label)) == expected
 
 
+@pytest.mark.parametrize(
+    ("refusal", "order", "expected"),
+    [
+        ("Don't allow", "Don't save", "delete"),
+        ("Cancel", "Cancel order", "delete"),
+        ("No permitir", "No guardar", "delete"),
+        ("不允许", "不保存", "delete"),
+        ("取消共享", "取消订阅", "delete"),
+        ("Show revoked keys", "Revoke access", "delete"),
+        ("Rückgängig: Ersetzen", "Alle ersetzen", "overwrite"),
+    ],
+)
+def test_a_label_that_begins_by_refusing_or_looking_orders_nothing_unless_that_is_the_order(
+    refusal: str, order: str, expected: str
+) -> None:
+    assert kind(button(refusal)) is None and kind(button(order)) == expected
+
+
 def test_an_entry_of_a_list_may_hold_any_word() -> None:
     assert kind(button("Delete old mails", "link")) is None and kind(button("Send parcel", "textbox")) is None
 
