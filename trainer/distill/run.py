@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -24,32 +23,18 @@ from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import Completion, generate, reply_limit
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.held_out import measure
+from trainer.offline.peak_run import PeakRun, PeakState, in_epoch_order
 from trainer.offline.tasks import REPLIES, RlTask
 from trainer.rl.grpo import Advantages
 from trainer.rl.learner import STATE_VERSION
 from trainer.rl.trust_region.assign import update_options
-from trainer.rl.weight_change import in_memory
-from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
 from trainer.runtime.training_state import StateFile
 from trainer.settings.distill import DistillSettings
 from trainer.settings.domains import DomainName
 
-Event = dict[str, Any]
 Tasks = Mapping[DomainName, list[RlTask]]
 FILE = "distillation.pt"
-
-
-@dataclass
-class DistillState:
-    """All that changes during a run; what is saved and restored."""
-
-    update: int = 0
-    curve: list[Event] = field(default_factory=list)
-    looks: list[Event] = field(default_factory=list)
-    peak: tuple[float, ...] = ()
-    peak_update: int = 0
-    peak_weights: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,7 +47,7 @@ class _Asked:
     domain: DomainName
 
 
-class DistillRun:
+class DistillRun(PeakRun):
     """The training loop with its state. `teachers`: checkpoint folders by name."""
 
     def __init__(
@@ -77,33 +62,18 @@ class DistillRun:
         folder: Path | None,
         device: str,
     ) -> None:
-        self.model, self.processor, self.settings = loaded.model, loaded.processor, settings
-        self.train, self.validation, self.emit = train, validation, emit
-        self.start = in_memory(self.model.named_parameters())
-        self.learner = Distiller(loaded.model, loaded.processor, settings)
-        self.panel = TeacherPanel(teachers, settings, device)
         weights = {name: WeightFiles(path).digest() for name, path in {"start": start, **teachers}.items()}
         # in the order that the settings name them in
         ids = [[str(task.row["sample_id"]) for task in some] for part in (train, validation) for some in part.values()]
         identity = digest([STATE_VERSION, weights, settings.run_part(), ids])
-        self.file = StateFile(folder / FILE if folder else None, identity)
-        self.state = DistillState()
-
-    def go(self) -> None:
-        """Train to the last update, then put the weights of the peak in place."""
-        if not self._restore():
-            self._look()
-        while self.state.update < self.settings.updates:
-            self._update()
-            if self.state.update % self.settings.eval_steps == 0 or self.state.update == self.settings.updates:
-                self._look()
-            if self.state.update % self.settings.save_steps == 0:
-                self._save()
-        self.model.load_state_dict(self.state.peak_weights)
-        self.model.eval()
+        super().__init__(loaded, settings, emit, StateFile(folder / FILE if folder else None, identity))
+        self.config, self.train, self.validation = settings, train, validation
+        self.learner = Distiller(loaded.model, loaded.processor, settings)
+        self.panel = TeacherPanel(teachers, settings, device)
+        self.state = PeakState()
 
     def _update(self) -> None:
-        settings, update = self.settings, self.state.update
+        settings, update = self.config, self.state.update
         asked = [one for domain in self.train for one in self._replies(domain)]
         # what nobody pushes needs no teacher, but counts in the mean
         pushed = [one for one in asked if one.pushes.any]
@@ -139,7 +109,7 @@ class DistillRun:
 
     def _replies(self, domain: DomainName) -> list[_Asked]:
         """The student's replies to this update's prompts of a domain."""
-        settings = self.settings
+        settings = self.config
         tasks = self._prompts(domain)
         objective = tasks[0].truth.objective
         limit = reply_limit(
@@ -163,15 +133,13 @@ class DistillRun:
     def _prompts(self, domain: DomainName) -> list[RlTask]:
         """Prompts of this update: the domain's tasks in an order drawn anew each epoch."""
         tasks, chosen = self.train[domain], []
-        for place in range(self.state.update * self.settings.prompts, (self.state.update + 1) * self.settings.prompts):
+        for place in range(self.state.update * self.config.prompts, (self.state.update + 1) * self.config.prompts):
             epoch, at = divmod(place, len(tasks))
-            # a prime, as in offline RL; the order is a function of (seed, epoch)
-            generator = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + epoch)
-            chosen.append(tasks[int(torch.randperm(len(tasks), generator=generator)[at])])
+            chosen.append(in_epoch_order(tasks, self.config.seed, epoch, at))
         return chosen
 
     def _asked(self, task: RlTask, domain: DomainName, said: Completion) -> _Asked:
-        settings, context, text, ids = self.settings, task.row, said.text, said.token_ids
+        settings, context, text, ids = self.config, task.row, said.text, said.token_ids
         if settings.objective == "hindsight":
             pushes = all_pushed(text, ids, task.truth, settings.rewards)
             # without a hint the teacher reads what the student read
@@ -185,7 +153,7 @@ class DistillRun:
 
     def _look(self) -> None:
         """Measure on validation, and keep the weights if this is the peak so far."""
-        settings, state = self.settings, self.state
+        settings = self.config
         found = {
             domain: measure(
                 self.model,
@@ -199,37 +167,9 @@ class DistillRun:
         }
         # greedy success decides, and the expected reward between equals
         score = tuple(_mean([float(one[word] or 0.0) for one in found.values()]) for word in ("step_success", "reward"))
-        if not state.peak or score > state.peak or settings.keep == "last":
-            state.peak, state.peak_update = score, state.update
-            state.peak_weights = in_memory(self.model.state_dict().items())
-        event = {
-            "kind": "look",
-            "update": state.update,
-            "peak_update": state.peak_update,
-            "step_success": score[0],
-            "reward": score[1],
-            **{f"{domain}_success": one["step_success"] for domain, one in found.items()},
-        }
-        state.looks.append(event)
-        give_back()
-        self.emit(event)
-
-    def _save(self) -> None:
-        if self.file.path is None:
-            return
-        saved = self.learner.state(self.file)
-        self.file.save(saved["folder"], learner=saved, state=vars(self.state))
-        self.emit({"kind": "saved", "update": self.state.update})
-
-    def _restore(self) -> bool:
-        """Go on from a saved state of this very run."""
-        saved = self.file.load()
-        if saved is None:
-            return False
-        self.learner.load(saved["learner"], self.file)
-        self.state = DistillState(**saved["state"])
-        self.emit({"kind": "resumed", "update": self.state.update})
-        return True
+        self._keep_peak(score)
+        by_domain = {f"{domain}_success": one["step_success"] for domain, one in found.items()}
+        self._looked({"step_success": score[0], "reward": score[1], **by_domain})
 
 
 def _mean_gap(replies: Sequence[TaughtReply]) -> float:

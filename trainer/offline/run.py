@@ -21,6 +21,7 @@ from trainer.modeling.tensors import WeightFiles
 from trainer.offline.epoch_alignment import aligned_rows, wanted, with_aligned
 from trainer.offline.flat import is_flat
 from trainer.offline.held_out import measure
+from trainer.offline.peak_run import Event, PeakRun, PeakState, in_epoch_order
 from trainer.offline.semi_online import Update, answering, prompts_with_thoughts, roll, update_of, whole_episodes
 from trainer.offline.tasks import REPLIES, RlTask, complete_episodes
 from trainer.rl.box_reward import difficulty_weights
@@ -32,26 +33,17 @@ from trainer.rl.rewards import group_scores, succeeds
 from trainer.rl.sampled_replies import SampledReply
 from trainer.rl.trust_region.assign import update_options
 from trainer.rl.unreadable import unreadable_share
-from trainer.rl.weight_change import in_memory
-from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
 from trainer.runtime.training_state import StateFile
 from trainer.settings.offline import OfflineConfig
 
-Event = dict[str, Any]
 FILE = "offline_rl.pt"
 
 
 @dataclass
-class OfflineState:
-    """All that changes during a run; what is saved and restored."""
+class OfflineState(PeakState):
+    """The state, with how often a look was no peak, and where the run stands in its epoch."""
 
-    update: int = 0
-    curve: list[Event] = field(default_factory=list)
-    looks: list[Event] = field(default_factory=list)
-    peak: tuple[float, ...] = ()
-    peak_update: int = 0
-    peak_weights: dict[str, torch.Tensor] = field(default_factory=dict)
     below: int = 0
     groups: int = 0
     zero_variance: int = 0
@@ -76,8 +68,10 @@ def _identity(start: str | Path, config: OfflineConfig, *tasks: Sequence[RlTask]
     return digest([STATE_VERSION, WeightFiles(start).digest(), config.run_part(), ids])
 
 
-class OfflineRun:
+class OfflineRun(PeakRun):
     """The training loop with its state."""
+
+    state: OfflineState
 
     def __init__(
         self,
@@ -89,11 +83,9 @@ class OfflineRun:
         folder: Path | None,
         start: str | Path,
     ) -> None:
-        self.model, self.processor, self.config = loaded.model, loaded.processor, config
-        self.train, self.validation = train, validation
-        self.emit = emit
-        self.file = StateFile(folder / FILE if folder else None, _identity(start, config, train, validation))
-        self.start = in_memory(self.model.named_parameters())
+        identity = _identity(start, config, train, validation)
+        super().__init__(loaded, config, emit, StateFile(folder / FILE if folder else None, identity))
+        self.config, self.train, self.validation = config, train, validation
         if config.lora.rank:
             add_adapters(loaded.model, config.lora, config.seed)
         self.learner = learner_class(config.engine)(loaded.model, loaded.processor, config)
@@ -103,19 +95,6 @@ class OfflineRun:
         self.episodes = whole_episodes(train) if config.semi_online else {}
         self.epoch_tasks = [steps[0] for steps in self.episodes.values()] or train  # which stand for their episodes
         self.criterion = "trace_success" if traces_decide(validation, config) else "reward"
-
-    def go(self) -> None:
-        """Train to the bound or past the peak, then put the weights of the peak in place."""
-        if not self._restore():
-            self._look()
-        while self.state.update < self.config.updates and not self._over():
-            self._update()
-            if self.state.update % self.config.eval_steps == 0 or self.state.update == self.config.updates:
-                self._look()
-            if self.state.update % self.config.save_steps == 0:
-                self._save()
-        self.model.load_state_dict(self.state.peak_weights)
-        self.model.eval()
 
     def _over(self) -> bool:
         """Past the peak, or flat."""
@@ -130,10 +109,7 @@ class OfflineRun:
                 state.epoch, state.offset = state.epoch + 1, 0
                 if self.align:
                     self._align()
-            # a function of (seed, epoch), so that a run that goes on finds its place; the factor is a prime
-            generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + state.epoch)
-            order = torch.randperm(len(self.epoch_tasks), generator=generator)
-            chosen.append(self.epoch_tasks[int(order[state.offset])])
+            chosen.append(in_epoch_order(self.epoch_tasks, self.config.seed, state.epoch, state.offset))
             state.offset += 1
         return chosen
 
@@ -257,40 +233,10 @@ class OfflineRun:
         # traces rule where there are enough of them; the expected reward, which is far less noisy, decides the rest
         traces = summary["trace_success"] if self.criterion == "trace_success" else None
         score = (float(traces or 0.0), float(summary["reward"] or 0.0))
-        state = self.state
-        if not state.peak or score > state.peak or self.config.keep == "last":
-            state.peak, state.peak_update, state.below = score, state.update, 0
-            state.peak_weights = in_memory(self.model.state_dict().items())
-        else:
-            state.below += 1
-        event = {
-            "kind": "look",
-            "update": state.update,
-            "peak_update": state.peak_update,
-            "criterion": self.criterion,
-            **summary,
-        }
-        state.looks.append(event)
-        # validation leaves a large heap behind
-        give_back()
-        self.emit(event)
+        self.state.below = 0 if self._keep_peak(score) else self.state.below + 1
+        self._looked({"criterion": self.criterion, **summary})
 
-    def _save(self) -> None:
-        if self.file.path is None:
-            return
-        saved = self.learner.state(self.file)
-        self.file.save(saved["folder"], learner=saved, state=vars(self.state))
-        self.emit({"kind": "saved", "update": self.state.update})
-
-    def _restore(self) -> bool:
-        """Go on from a saved state of this very run."""
-        saved = self.file.load()
-        if saved is None:
-            return False
-        self.learner.load(saved["learner"], self.file)
-        self.state = OfflineState(**saved["state"])
+    def _resumed(self) -> None:
         if self.state.aligned:
             # rows of this epoch were saved without their pictures, which the tasks have
             self.epoch_tasks, _ = with_aligned(self.train, self.state.aligned, self.processor)
-        self.emit({"kind": "resumed", "update": self.state.update})
-        return True
