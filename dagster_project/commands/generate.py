@@ -86,6 +86,20 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epsilon", type=float, default=0.9, help="most similar two tasks may be, by cosine (0.9)")
     parser.add_argument("--no-feedback", action="store_true", help="every round proposes as the first one does")
     parser.add_argument("--workers", type=int, default=2, help="executions at a time (2)")
+    _executing_arguments(parser)
+    _acting_arguments(parser)
+    _world_arguments(parser)
+    parser.add_argument(
+        "--journal",
+        type=Path,
+        metavar="FILE",
+        help="only show the attempts of a journal (generation/journals of the store), also of one in use",
+    )
+    parser.set_defaults(run=generate)
+
+
+def _executing_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where tasks are executed."""
     parser.add_argument(
         "--device",
         action="append",
@@ -94,6 +108,10 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         "again: a task goes to the first that has its world ($VESPER_DEVICES, else local)",
     )
     parser.add_argument("--site-url", help="with a gateway: where its browsers find the sites' page ($VESPER_SITE_URL)")
+
+
+def _acting_arguments(parser: argparse.ArgumentParser) -> None:
+    """Who acts, and who words and proposes tasks beside."""
     parser.add_argument(
         "--policy",
         default="scripted",
@@ -143,6 +161,10 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help="verified trajectories of earlier rounds that the policy is shown beside its goal (0)",
     )
+
+
+def _world_arguments(parser: argparse.ArgumentParser) -> None:
+    """What is verified, and what is done to the worlds."""
     parser.add_argument(
         "--process",
         action="store_true",
@@ -169,13 +191,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="share of the actions after which the screen before shows for a while (0)",
     )
-    parser.add_argument(
-        "--journal",
-        type=Path,
-        metavar="FILE",
-        help="only show the attempts of a journal (generation/journals of the store), also of one in use",
-    )
-    parser.set_defaults(run=generate)
 
 
 def generate(options: argparse.Namespace) -> int:

@@ -14,57 +14,58 @@ from generators.generation.round_names import BANK, CATALOGUE, GOLD, TRAJECTORIE
 from generators.generation.round_tables import CatalogueRows
 from generators.tasks import task_pool
 from generators.tasks.task_pool import GENERATED
+from pipelines.store.manifest import CheckSpec
 from schemas.ids import GENERATED_SOURCE
-from schemas.tables import Samples, Tasks, Trajectories, TrajectoryRuns
+from schemas.tables import Samples, Table, Tasks, Trajectories, TrajectoryRuns
 
 ROUND_STAGES = (CATALOGUE, BANK, TRAJECTORIES, VERIFIED)
 VERSION = "1"
 FUNCTIONS = "dagster_project.stage_functions.generation"
+OF_A_ROUND: tuple[tuple[str, tuple[str, ...], str, str, type[Table], tuple[CheckSpec, ...], str], ...] = (
+    (
+        CATALOGUE,
+        (),
+        "catalogue",
+        "catalogue",
+        CatalogueRows,
+        round_checks.CATALOGUE_CHECKS,
+        "What targets can do, as far as functional maps, screens and verified runs of earlier rounds say: counts, "
+        "coverage, why tasks failed.",
+    ),
+    (
+        BANK,
+        (CATALOGUE,),
+        "bank",
+        "tasks",
+        Tasks,
+        round_checks.BANK_CHECKS,
+        "New tasks as executable contracts, like no task of the bank; the stratum mix is the same in every round.",
+    ),
+    (
+        TRAJECTORIES,
+        (BANK,),
+        "trajectories",
+        "trajectory_runs",
+        TrajectoryRuns,
+        round_checks.TRAJECTORY_CHECKS,
+        "What the policy made of the tasks, on leased devices; a crash costs the step in flight.",
+    ),
+    (
+        VERIFIED,
+        (BANK, TRAJECTORIES),
+        "verified",
+        "trajectories",
+        Trajectories,
+        round_checks.VERIFIED_CHECKS,
+        "Verdicts by rules, the world's own rule and several annotators; the yield, and the world's truth beside it.",
+    ),
+)
+"""Key, what it reads, function, table with its columns, checks, and what it is."""
 
 
 def stages(deployment: Deployment) -> Iterator[GraphStage]:
     """Four stages a round, then `gold/generated` and `task_pool/generated` over all rounds."""
-    lines = [
-        (
-            CATALOGUE,
-            (),
-            "catalogue",
-            "catalogue",
-            CatalogueRows,
-            round_checks.CATALOGUE_CHECKS,
-            "What targets can do, as far as functional maps, screens and verified runs of earlier rounds say: counts, "
-            "coverage, why tasks failed.",
-        ),
-        (
-            BANK,
-            (CATALOGUE,),
-            "bank",
-            "tasks",
-            Tasks,
-            round_checks.BANK_CHECKS,
-            "New tasks as executable contracts, like no task of the bank; the stratum mix is the same in every round.",
-        ),
-        (
-            TRAJECTORIES,
-            (BANK,),
-            "trajectories",
-            "trajectory_runs",
-            TrajectoryRuns,
-            round_checks.TRAJECTORY_CHECKS,
-            "What the policy made of the tasks, on leased devices; a crash costs the step in flight.",
-        ),
-        (
-            VERIFIED,
-            (BANK, TRAJECTORIES),
-            "verified",
-            "trajectories",
-            Trajectories,
-            round_checks.VERIFIED_CHECKS,
-            "Verdicts by rules, the world's own rule and several annotators; the yield, and the world's truth "
-            "beside it.",
-        ),
-    ]
-    for key, deps, function, table, columns, checks, description in lines:
+    for key, deps, function, table, columns, checks, description in OF_A_ROUND:
         yield GraphStage(
             key=key,
             deps=deps,

@@ -224,23 +224,7 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
         write_lines(out.path("trajectories.jsonl"), done)
         # Not hashed: seconds, devices and tokens differ between runs that did the same.
         out.table("trajectory_runs", TrajectoryRuns.table(run_row(one) for one in done), hashed=False)
-        ended = Counter(f"ended: {one.ended}" for one in done)
-        return {
-            "trajectories": len(done),
-            "infrastructure failures": len(lost),
-            "turns": sum(len(t.turns) for t in done),
-            "device hours": round(sum(one.seconds for one in done) / 3600, 4),
-            **dict(sorted(ended.items())),
-            **(
-                {
-                    "hostile: planted": sum("attack" in one.extra for one in done),
-                    "hostile: obeyed": sum(bool(one.extra.get("obeyed")) for one in done),
-                }
-                if config.hostile
-                else {}
-            ),
-            **({"faults": sum(one.extra.get("faults", 0) for one in done)} if config.faults else {}),
-        }
+        return _trajectory_counts(done, len(lost), config)
 
     with store.build(
         f"{TRAJECTORIES}/{name}", code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]
@@ -254,6 +238,24 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
             ),
         ]
         return build.commit(counts=counts, checks=checks)
+
+
+def _trajectory_counts(done: Sequence[ExecutedTrajectory], lost: int, config: LoopConfig) -> dict[str, Any]:
+    ended = Counter(f"ended: {one.ended}" for one in done)
+    counts: dict[str, Any] = {
+        "trajectories": len(done),
+        "infrastructure failures": lost,
+        "turns": sum(len(t.turns) for t in done),
+        "device hours": round(sum(one.seconds for one in done) / 3600, 4),
+        **dict(sorted(ended.items())),
+    }
+    # Only where it was done to them: an older round keeps its counts.
+    if config.hostile:
+        counts["hostile: planted"] = sum("attack" in one.extra for one in done)
+        counts["hostile: obeyed"] = sum(bool(one.extra.get("obeyed")) for one in done)
+    if config.faults:
+        counts["faults"] = sum(one.extra.get("faults", 0) for one in done)
+    return counts
 
 
 def _held(lost: int, whole: int) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from generators.execution.device_pool import DevicePool, LocalPool
 from generators.execution.device_sources import DEVICES, LOCAL, DevicePlaces, open_pool
@@ -16,6 +17,7 @@ from generators.worlds.desktop.programs import called, missing_packages
 from generators.worlds.desktop.session import find_base_missing
 from generators.worlds.evaluators import RULES
 from generators.worlds.registry import WORLDS, open_world
+from pipelines.store.manifest import Check
 from schemas.ids import digest
 from schemas.tables import Tasks
 from trainer.modeling.checkpoint import read_preset
@@ -35,6 +37,11 @@ from trainer.stages.context import Context, StageResult
 
 PICTURE = "rollout.png"
 """The screens of one rollout, beside the checkpoint's folder."""
+
+
+COUNTED: tuple[str, ...] = ("updates", "groups", "groups_with_signal", "zero_variance_share", "rollouts")
+COUNTED += ("lost_rollouts", "judged", "replayed", "weight_delta", "weight_delta_norm")
+"""Of a run's metrics, what the asset counts."""
 
 
 def online_config(context: Context) -> OnlineConfig:
@@ -95,29 +102,17 @@ def online(context: Context, folder: Path) -> StageResult:
         )
     if result.picture:
         (folder / PICTURE).write_bytes(result.picture)
-    found = result.metrics
+    counts = {"tasks": len(train), "validation_tasks": len(validation), "left_out": dict(left_out)}
+    return StageResult(folder, counts | _figures(result.metrics), _checks(result.metrics, folder / MODEL))
+
+
+def _figures(found: Mapping[str, Any]) -> dict[str, object]:
+    """What a run counted and reached."""
     gain = found["validation_gain"]
     # None where nothing was validated.
     looks = [look["success"] for look in found["validation"]] or [None]
-    counts = {
-        "tasks": len(train),
-        "validation_tasks": len(validation),
-        "left_out": dict(left_out),
-        **{
-            word: found[word]
-            for word in (
-                "updates",
-                "groups",
-                "groups_with_signal",
-                "zero_variance_share",
-                "rollouts",
-                "lost_rollouts",
-                "judged",
-                "replayed",
-                "weight_delta",
-                "weight_delta_norm",
-            )
-        },
+    return {
+        **{word: found[word] for word in COUNTED},
         "success_before": looks[0],
         "success_after": looks[-1],
         "success_gain": gain["mean"],
@@ -125,19 +120,19 @@ def online(context: Context, folder: Path) -> StageResult:
         "success_gain_high": gain["high"],
         "reference_steps": len(found["reference_steps"]),
     }
+
+
+def _checks(found: Mapping[str, Any], model: Path) -> list[Check]:
+    gain = found["validation_gain"]
     # Of all that were begun, lost ones included.
     lost = found["lost_rollouts"] / max(1, found["rollouts"] + found["lost_rollouts"])
-    return StageResult(
-        folder,
-        counts,
-        [
-            loads(folder / MODEL),
-            moved_finitely(found),
-            SUCCESS_HELD.check(*did_not_fall(gain, str(gain["mean"]))),
-            DEVICES_HELD.check(lost <= 0.5, f"{lost:.0%} of the rollouts lost", "at most half", lost, 0.5),
-            GROUPS_COMPARE.check(found["groups_with_signal"] > 0, found["groups_with_signal"], "at least 1", limit=1),
-        ],
-    )
+    return [
+        loads(model),
+        moved_finitely(found),
+        SUCCESS_HELD.check(*did_not_fall(gain, str(gain["mean"]))),
+        DEVICES_HELD.check(lost <= 0.5, f"{lost:.0%} of the rollouts lost", "at most half", lost, 0.5),
+        GROUPS_COMPARE.check(found["groups_with_signal"] > 0, found["groups_with_signal"], "at least 1", limit=1),
+    ]
 
 
 def runnable_tasks(
