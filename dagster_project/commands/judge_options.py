@@ -74,6 +74,9 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
         help="raise it to ask once more what the model couldn't answer (0)",
     )
     parser.add_argument(
+        "--batch", action="store_true", help="ask by /v1/batches: answers come within a day, mostly for half the price"
+    )
+    parser.add_argument(
         "--read", action="store_true", help="let Tesseract read the screens whose source lists no elements"
     )
     parser.add_argument(
@@ -95,6 +98,7 @@ def judge_config(options: argparse.Namespace, cache: Path | None, name: str | No
     named = name or options.judge
     # Options that weren't given leave the judge's own defaults.
     client |= {"ask_again": options.ask_again} if options.ask_again else {}
+    client |= {"batch": True} if options.batch else {}
     members: dict[str, Any] = {"members": tuple(options.member)} if options.member else {}
     return JudgeConfig(
         named,

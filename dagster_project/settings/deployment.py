@@ -120,9 +120,8 @@ class JudgeOptions(Settings):
     price_prompt: Number | None = setting(None, "Money per million tokens of prompts; null: unknown.", ge=0)
     price_completion: Number | None = setting(None, "Money per million tokens of replies; null: unknown.", ge=0)
     ask_again: Whole = setting(0, "Raise it to have what the model couldn't answer asked once more.", ge=0)
-    read: Flag = setting(
-        False, "Whether every judge also gets what Tesseract reads on screens whose source lists no elements."
-    )
+    batch: Flag = setting(False, "Whether sources are judged by /v1/batches, within a day; set the prices of batches.")
+    read: Flag = setting(False, "Whether every judge also gets what Tesseract reads on screens without elements.")
     thoughts: Flag = setting(
         False, "Whether a step whose thought contradicts its action gets a low score, whatever the judge."
     )

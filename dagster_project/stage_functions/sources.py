@@ -76,7 +76,7 @@ def unified(card: Descriptor, work: StageWork) -> Manifest:
 
 def verdicts(name: str, work: StageWork) -> Manifest:
     """Have a source judged, by a judge that was admitted."""
-    config = judge_config(work)
+    config = judge_config(work, work.deployment.judge.batch)
     judge = build_judge(config)
     # Before any source is judged by it.
     promote.admit(work.store, judge)
@@ -91,7 +91,7 @@ def verdicts_of_experiment(name: str, work: StageWork) -> Manifest:
     named = {key: getattr(said, key) for key in ("name", "base_url", "model") if getattr(said, key)}
     limits = {key: getattr(said, key) for key in ("read", "thoughts", "process") if getattr(said, key) is not None}
     settings = work.deployment.changed(judge=work.deployment.judge.changed(**limits))
-    config = judge_config(replace(work, judge=replace(work.judge, **named), deployment=settings))
+    config = judge_config(replace(work, judge=replace(work.judge, **named), deployment=settings), settings.judge.batch)
     return judge_source(
         work.store,
         name,
@@ -118,8 +118,8 @@ def gold(name: str, work: StageWork) -> Manifest:
     )
 
 
-def judge_config(work: StageWork) -> JudgeConfig:
-    """Which judge a run asks, with its cache in the store and the deployment's limits."""
+def judge_config(work: StageWork, batch: bool = False) -> JudgeConfig:
+    """Which judge a run asks, with its cache in the store and the deployment's limits; `batch`: by /batches."""
     settings = work.judge
     nano = work.store.current("checkpoints/nano_judge")
     config = JudgeConfig(
@@ -133,7 +133,9 @@ def judge_config(work: StageWork) -> JudgeConfig:
         process=work.deployment.judge.process,
     )
     # Limits of requests mean nothing to a judge that asks no one.
-    return replace(config, client=client_options(work.deployment.judge)) if asks_a_model(config) else config
+    if not asks_a_model(config):
+        return config
+    return replace(config, client={**client_options(work.deployment.judge), "batch": batch})
 
 
 def promote_answers(work: StageWork) -> dict[str, object]:

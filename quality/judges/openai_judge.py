@@ -27,6 +27,8 @@ from schemas.ids import digest
 
 TEMPLATE_VERSION = "judge-1"
 EPISODE_PICTURES = 6
+BATCHES_AT_ONCE = 64
+"""Parts that wait for their batches side by side, each for hours."""
 MAX_ACTIONS = 60
 _PREFIX = "the trace is a prefix: its end isn't claimed to reach the goal"
 
@@ -68,6 +70,8 @@ class OpenAIJudge:
     def __init__(self, base_url: str, model: str, cache: Path | None, **options: Any) -> None:
         self.model = model
         self.client = ModelClient(base_url, model, cache, **options)
+        if self.client.asks_by_batch:
+            self.parts_at_once = BATCHES_AT_ONCE
 
     def judge(self, items: Sequence[Item], round_number: int = 0, habits: Habits | None = None) -> list[Verdict]:
         """Items → verdicts (see `Judge`); all requests of the call run side by side. `habits` isn't needed. Safe to

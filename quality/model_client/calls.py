@@ -8,7 +8,6 @@ whose pictures are being drawn, holds no place.
 from __future__ import annotations
 
 import asyncio
-import base64
 import itertools
 import json
 import os
@@ -18,20 +17,22 @@ import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from quality.model_client.answer_cache import CachedAnswer, read_entry
+from quality.model_client.batches import BatchAsker
 from quality.model_client.endpoint import ModelEndpoint
 from quality.model_client.errors import ModelError
 from quality.model_client.questions import (
-    TEMPERATURE,
     CheckedAnswer,
     Garbage,
     NoAnswer,
     Request,
     Usage,
     VerdictCost,
-    estimate_tokens,
+    call_body,
+    draw_content,
     read_body,
     read_usage,
 )
@@ -55,7 +56,7 @@ class _Question:
     request: Request
     key: str
     sender: Sender
-    content: list[dict[str, Any]]
+    content: list[dict[str, object]]
     estimate: int
     deadline: float
     usage: Usage = field(default_factory=Usage)
@@ -75,6 +76,7 @@ class Engine:
         self.book = AnswerBook(endpoint.cache)
         self.waiting = UnansweredQuestions(self.book, endpoint.ask_again)
         self.breaker = Breaker(self.retry.breaker_limit, endpoint.name)
+        self.batches = BatchAsker(endpoint, endpoint.batch, self.book, self.breaker) if endpoint.batch else None
         shared = f"{endpoint.base_url} {endpoint.model}"
         self.limiter = RateLimiter(endpoint.limits, self.book, shared) if endpoint.limits else None
         self._places = CallSlots(endpoint.concurrency)
@@ -87,10 +89,17 @@ class Engine:
         self._senders: list[Sender] = []
         self._owner = weakref.ref(owner)
 
+    @property
+    def sent(self) -> int:
+        """Questions that left, by calls and in batches."""
+        return self.requests_sent + (self.batches.sent if self.batches is not None else 0)
+
     def close(self) -> None:
         for sender in self._senders:
             sender.close()
         self._drawing.shutdown()
+        if self.batches is not None:
+            self.batches.close()
         self.book.close()
 
     def ask_many(self, requests: Sequence[Request]) -> list[CheckedAnswer | ModelError]:
@@ -98,8 +107,13 @@ class Engine:
         are raised."""
         # By content: equal questions of one call are asked once.
         keys = [request.key(self.endpoint.model, self.endpoint.max_tokens) for request in requests]
+        asked = dict(zip(keys, requests, strict=True))
         found: dict[str, CheckedAnswer | ModelError] = {}
-        left = iter(dict(zip(keys, requests, strict=True)).items())  # whoever is ready takes the next one
+        if self.batches is not None:
+            # What a batch answers is found in the book below; what it answers badly is asked there like any other.
+            found.update(self.batches.answer({k: r for k, r in asked.items() if self._known(k, r) is None}))
+        # Whoever is ready takes the next one.
+        left = iter([(key, request) for key, request in asked.items() if key not in found])
         wrong: list[BaseException] = []
 
         async def work(sender: Sender) -> None:
@@ -121,7 +135,7 @@ class Engine:
             worker.result()
         if wrong:
             raise wrong[0]
-        self._control(found, dict(zip(keys, requests, strict=True)))
+        self._control(found, asked)
         places = {key: place for place, key in reversed(list(enumerate(keys)))}  # where each is asked first
         return [found[key] if places[key] == place else _again(found[key]) for place, key in enumerate(keys)]
 
@@ -346,30 +360,14 @@ class Engine:
         billed = usage or Usage()
         self.limiter.correct(question.estimate, billed.prompt_tokens + billed.completion_tokens)
 
-    async def _drawn(self, request: Request) -> tuple[list[dict[str, Any]], int]:
-        """The content of the user message, pictures made off the loop; and the estimate of its tokens."""
-
-        def draw() -> tuple[list[dict[str, object]], int]:
-            pngs = [picture.png() for picture in request.pictures]
-            content: list[dict[str, Any]] = [{"type": "text", "text": request.text}]
-            for png in pngs:
-                url = f"data:image/png;base64,{base64.b64encode(png).decode()}"
-                content.append({"type": "image_url", "image_url": {"url": url}})
-            return content, estimate_tokens(request.system + request.text, pngs, self.endpoint.max_tokens)
-
+    async def _drawn(self, request: Request) -> tuple[list[dict[str, object]], int]:
+        """`draw_content`, pictures made off the loop."""
+        draw = partial(draw_content, request, self.endpoint.max_tokens)
         return await asyncio.get_running_loop().run_in_executor(self._drawing, draw) if request.pictures else draw()
 
     async def _send(self, question: _Question, attempt: int, timeout_s: float) -> tuple[Any, Usage | None]:
         """One call: its body and billed usage. Ends by `timeout_s`, whatever the server does."""
-        request = question.request
-        schema = {"name": "answer", "schema": request.json_schema(), "strict": True}
-        body = {
-            "messages": [{"role": "system", "content": request.system}, {"role": "user", "content": question.content}],
-            "response_format": {"type": "json_schema", "json_schema": schema},
-            "temperature": TEMPERATURE,
-            "seed": attempt,  # a server that is deterministic would repeat its garbage
-            "max_tokens": self.endpoint.max_tokens,
-        }
+        body = call_body(question.request, question.content, self.endpoint.max_tokens, attempt)
         data = await question.sender.post(body, timeout_s)
         try:
             reply = json.loads(data)

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from quality.model_client.batch_form import BatchForm
 from quality.model_client.calls import Engine
 from quality.model_client.endpoint import ModelEndpoint
 from quality.model_client.errors import ModelError
@@ -60,7 +61,8 @@ class ModelClient:
     `base_url` and `model` name the endpoint; the key is that of `keys.key_for` and never
     written anywhere. `cache` is a folder on a local disk, usually `$VESPER_HOME/cache/judge`; it holds the book of
     answers and bills. Processes that share it share rate limits and ceiling; without it both hold for this
-    client alone. `ask_again`: raise it to have what had no answer asked once more.
+    client alone. `ask_again`: raise it to have what had no answer asked once more. `batch`: ask by /batches, whose
+    answers come within a day.
     """
 
     def __init__(
@@ -76,14 +78,16 @@ class ModelClient:
         prices: Prices | None = None,
         ceiling: Ceiling | None = None,
         ask_again: int = 0,
+        batch: BatchForm | bool = False,
     ) -> None:
         self.model = model
         self.retry = retry or Retry()
         self.prices = prices or Prices()
         self.ceiling = ceiling or Ceiling()
         self.ask_again = ask_again
+        form = BatchForm() if batch is True else batch or None
         self._endpoint = ModelEndpoint(
-            base_url, model, cache, self.retry, concurrency, max_tokens, limits, self.ceiling, ask_again
+            base_url, model, cache, self.retry, concurrency, max_tokens, limits, self.ceiling, ask_again, form
         )
         self._sent_before = 0
         self._engine: Engine | None = None
@@ -92,7 +96,12 @@ class ModelClient:
     @property
     def requests_sent(self) -> int:
         """Calls that left for the endpoint since this was made; answers from the cache aren't among them."""
-        return self._sent_before + (self._engine.requests_sent if self._engine is not None else 0)
+        return self._sent_before + (self._engine.sent if self._engine is not None else 0)
+
+    @property
+    def asks_by_batch(self) -> bool:
+        """Whether questions wait for a batch, so that many parts should be under way at once."""
+        return self._endpoint.batch is not None
 
     def ask_all(self, requests: Sequence[Request]) -> list[CheckedAnswer | NoAnswer | None]:
         """Answers in order, None for those that the ceiling leaves for another night, `NoAnswer` for those that the

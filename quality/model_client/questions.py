@@ -6,6 +6,7 @@ system message is a constant of the code.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -187,6 +188,28 @@ def estimate_tokens(text: str, pictures: list[bytes], max_tokens: int) -> int:
     seen = sum(_picture_tokens(png) for png in pictures)
     # 32 for the tags and roles around the text.
     return len(text.encode(errors="replace")) // BYTES_PER_TOKEN + 32 + seen + max_tokens
+
+
+def draw_content(request: Request, max_tokens: int) -> tuple[list[dict[str, object]], int]:
+    """The content of the user message, with its pictures made; and the estimate of its tokens."""
+    pngs = [picture.png() for picture in request.pictures]
+    content: list[dict[str, object]] = [{"type": "text", "text": request.text}]
+    for png in pngs:
+        url = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+        content.append({"type": "image_url", "image_url": {"url": url}})
+    return content, estimate_tokens(request.system + request.text, pngs, max_tokens)
+
+
+def call_body(request: Request, content: list[dict[str, object]], max_tokens: int, attempt: int) -> dict[str, object]:
+    """The body of a call of /chat/completions, all but the model."""
+    schema = {"name": "answer", "schema": request.json_schema(), "strict": True}
+    return {
+        "messages": [{"role": "system", "content": request.system}, {"role": "user", "content": content}],
+        "response_format": {"type": "json_schema", "json_schema": schema},
+        "temperature": TEMPERATURE,
+        "seed": attempt,  # a server that is deterministic would repeat its garbage
+        "max_tokens": max_tokens,
+    }
 
 
 def _picture_tokens(png: bytes) -> int:

@@ -10,12 +10,13 @@ moments' answers, which are asked again, and never leaves half of one.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import re
 import sqlite3
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +36,8 @@ CREATE TABLE IF NOT EXISTS nights (night TEXT NOT NULL, model TEXT NOT NULL,
 CREATE TABLE IF NOT EXISTS open_calls (id TEXT PRIMARY KEY, night TEXT NOT NULL, model TEXT NOT NULL,
   estimate INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, entry TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batches (name TEXT PRIMARY KEY, endpoint TEXT NOT NULL, remote TEXT,
+  calls TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS levels (bucket TEXT PRIMARY KEY, held REAL NOT NULL, at REAL NOT NULL) STRICT;
 """
 
@@ -98,6 +101,15 @@ class Spent:
     def tokens(self) -> int:
         """All that counts against the ceiling."""
         return self.usage.prompt_tokens + self.usage.completion_tokens + self.unbilled_tokens + self.open_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBatch:
+    """A batch under way: our name for it, key of each question → its call, and the server's id once that is known."""
+
+    name: str
+    calls: Mapping[str, str]
+    remote: str | None = None
 
 
 class AnswerBook:
@@ -197,6 +209,23 @@ class AnswerBook:
         """Totals of a night, of one model or of all."""
         with self._transaction() as base:
             return _spent(base, night, model)
+
+    def put_batch(self, batch: OpenBatch, endpoint: str) -> None:
+        """Write down what a batch asks, before it is created; or the id that it was given since."""
+        with self._transaction() as base:
+            row = (batch.name, endpoint, batch.remote, json.dumps(batch.calls))
+            base.execute("INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?)", row)
+
+    def open_batches(self, endpoint: str) -> list[OpenBatch]:
+        """Batches of an endpoint whose results nobody has read to the end."""
+        with self._transaction() as base:
+            rows = base.execute("SELECT name, remote, calls FROM batches WHERE endpoint = ?", (endpoint,)).fetchall()
+        return [OpenBatch(name, json.loads(calls), remote) for name, remote, calls in rows]
+
+    def drop_batch(self, name: str) -> None:
+        """Forget a batch: all of its calls are booked."""
+        with self._transaction() as base:
+            base.execute("DELETE FROM batches WHERE name = ?", (name,))
 
     def change_level(self, bucket: str, change: Callable[[Level | None], Level]) -> None:
         """Replace a bucket's level (see `rate_limit`)."""

@@ -101,11 +101,17 @@ class OpenAIServer:
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         length = next((int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:")), 0)
+        data = await reader.readexactly(length)
+        if (found := self.elsewhere(head, data)) is not None:
+            kind = b"HTTP/1.1 200 x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(found)
+            writer.write(kind + found)
+            await writer.drain()
+            return True
         if not length:  # somebody asks which models there are: it has no such list
             writer.write(b"HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n")
             await writer.drain()
             return True
-        body = json.loads(await reader.readexactly(length))
+        body = json.loads(data)
         question = question_of(body)
         mode = self._mode()
         self.asked[question] += 1
@@ -122,6 +128,10 @@ class OpenAIServer:
             return await self._reply(reader, writer, body, question, mode)
         finally:
             self.busy -= 1
+
+    def elsewhere(self, head: str, data: bytes) -> bytes | None:
+        """The reply to a request of another kind than /chat/completions; None if there is none."""
+        return None
 
     def _mode(self) -> str:
         if self.script:

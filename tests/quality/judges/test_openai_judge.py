@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from batch_server import BatchServer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from model_asking import answers_kept
@@ -26,6 +27,7 @@ from quality.judges.openai_judge import (
     sample_request,
     step_request,
 )
+from quality.model_client.batch_form import BatchForm
 from quality.model_client.client import Garbage, ModelClient, Request, Retry, data_block, read_answer
 from quality.model_client.errors import ModelError
 from schemas.actions import Click, Type, Wait
@@ -43,6 +45,19 @@ def fake() -> Iterator[OpenAIServer]:
 def episode(world, buttons, **more):
     page, after = world.page(buttons), world.page(buttons, note="x")
     return world.episode((Click((750, 195)), page, "Tap Search"), (Wait(), after), **more)
+
+
+def test_verdicts_by_batch_are_those_of_the_direct_form(tmp_path, world, buttons):
+    with BatchServer(line_script=("prose", "500")) as server:
+        items = [episode(world, buttons), episode(world, buttons, episode_id="other", instruction="Find it")]
+        direct, batched = (
+            OpenAIJudge(server.url, "m", tmp_path / name, retry=QUICK, batch=batch)
+            for name, batch in (("direct", False), ("batched", BatchForm(poll_s=0.01, least=1)))
+        )
+        rows = [[verdict.as_row() for verdict in judge.judge(items)] for judge in (direct, batched)]
+        # Two of the batch's lines were bad, and are the only ones that were asked directly.
+        assert rows[0] == rows[1] and server.asked_in_batches.total() == 6 and server.asked.total() == 6 + 2
+        assert batched.parts_at_once > direct.parts_at_once
 
 
 def test_scores_become_verdicts_and_costs_are_kept(fake, tmp_path, world, buttons):
