@@ -15,6 +15,7 @@ declare -A package_of=(
   [dbus-daemon]=dbus [dbus-launch]=dbus-x11 [galculator]=galculator [mousepad]=mousepad [thunar]=thunar
   [xfce4-appearance-settings]=xfce4-settings [gnumeric]=gnumeric [abiword]=abiword [xfce4-terminal]=xfce4-terminal
   [gtkhash]=gtkhash [engrampa]=engrampa [ristretto]=ristretto [mtpaint]=mtpaint [atril]=atril
+  [claws-mail]=claws-mail
   [bwrap]=bubblewrap [tesseract]=tesseract-ocr
 )
 # A machine that would start a login server by itself gets none from here: those tests are skipped there.

@@ -37,8 +37,8 @@ class CareHarvest:
     failed: int
 
 
-class _Recorded:
-    """A careful agent whose views and decisions are kept."""
+class RecordedAgent:
+    """An agent for care cases whose views and decisions are kept."""
 
     needs_tree = True
 
@@ -83,7 +83,7 @@ def harvest_care(out: Path, seeds: int, first_seed: int = 0, say: Callable[[str]
 
 def _episode(world: CareWorld, case: CareCase, out: Path) -> dict[str, Any]:
     contract = case.contract()
-    recorded = _Recorded(CareAgent("careful", contract, world))
+    recorded = RecordedAgent(CareAgent("careful", contract, world))
     done = run_episode(world, recorded, case.goal, contract.initial_state, max_steps=MOST_STEPS)
     return {
         "id": f"{case.family}-{case.seed}-{case.variant}",
@@ -98,7 +98,7 @@ def _episode(world: CareWorld, case: CareCase, out: Path) -> dict[str, Any]:
     }
 
 
-def _steps(recorded: _Recorded, out: Path) -> Iterator[dict[str, Any]]:
+def _steps(recorded: RecordedAgent, out: Path) -> Iterator[dict[str, Any]]:
     for view, decision in recorded.turns:
         assert decision.action is not None
         name = f"images/{hashlib.sha256(view.png).hexdigest()}.png"

@@ -66,6 +66,7 @@ DEVICES = (
     "ristretto",
     "mtpaint",
     "atril",
+    "claws-mail",
     "bwrap",
     "tesseract",
 )

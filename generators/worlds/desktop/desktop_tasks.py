@@ -16,6 +16,7 @@ from generators.worlds.desktop.tasks_calculator import CALCULATOR
 from generators.worlds.desktop.tasks_checksums import CHECKSUMS
 from generators.worlds.desktop.tasks_editor import EDITOR
 from generators.worlds.desktop.tasks_files import FILES
+from generators.worlds.desktop.tasks_mail import MAIL
 from generators.worlds.desktop.tasks_pictures import PICTURES
 from generators.worlds.desktop.tasks_reader import READER
 from generators.worlds.desktop.tasks_settings import SETTINGS
@@ -27,7 +28,19 @@ __all__ = ["FAMILIES", "TASKS", "DesktopTask", "failed_checks", "make_task", "en
 
 Family = Callable[[Random], DesktopTask]
 
-_LISTED = (*CALCULATOR, *EDITOR, *FILES, *SPREADSHEET, *WRITER, *TERMINAL, *CHECKSUMS, *ARCHIVES, *PICTURES, *READER)
+_LISTED = (
+    *CALCULATOR,
+    *EDITOR,
+    *FILES,
+    *SPREADSHEET,
+    *WRITER,
+    *TERMINAL,
+    *CHECKSUMS,
+    *ARCHIVES,
+    *PICTURES,
+    *READER,
+    *MAIL,
+)
 FAMILIES: dict[str, Family] = {
     # The name comes from a task made once: a family says it in one place only.
     **{family(Random(0)).name: family for family in _LISTED},

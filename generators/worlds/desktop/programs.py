@@ -23,6 +23,22 @@ _VIEWER = {
 """
 }
 """Without a dialog about thumbnails, which need a service of their own."""
+_MAIL = {
+    ".claws-mail/accountrc": "[Account: 1]\naccount_name=ada@example.org\nis_default=1\nname=Ada\n"
+    "address=ada@example.org\nprotocol=5\nreceive_at_get_all=0\nsmtp_server=localhost\n",
+    ".claws-mail/clawsrc": "[Common]\nenable_aspell=0\n",
+    ".claws-mail/folderlist.xml": """<?xml version="1.0" encoding="UTF-8"?>
+<folderlist><folder type="mh" name="Mail" path="Mail">
+<folderitem type="normal" name="archive" path="archive"/>
+<folderitem type="inbox" name="inbox" path="inbox"/>
+<folderitem type="outbox" name="sent" path="sent"/>
+<folderitem type="draft" name="draft" path="draft"/>
+<folderitem type="queue" name="queue" path="queue"/>
+<folderitem type="trash" name="trash" path="trash"/>
+</folder></folderlist>
+""",
+}
+"""An account that asks no server, and a mailbox in the folder Mail; no spelling, whose dictionaries may be missing."""
 _LISTED = (
     DesktopProgram(
         "galculator",
@@ -62,6 +78,14 @@ _LISTED = (
     DesktopProgram("mtpaint", "mtpaint", ("mtpaint",), also=("picture editor",), tree=False, keeps=(".mtpaint",)),
     DesktopProgram("atril", "atril", ("atril",), also=("document viewer",)),
     DesktopProgram("gtkhash", "gtkhash", ("gtkhash",), also=("checksums",)),
+    DesktopProgram(
+        "claws-mail",
+        "claws-mail",
+        ("claws-mail", "--select", "#mh/Mail/inbox"),
+        also=("mail program", "mail"),
+        keeps=(".claws-mail",),
+        files=_MAIL,
+    ),
 )
 
 PROGRAMS: dict[str, DesktopProgram] = {program.name: program for program in _LISTED}
