@@ -14,6 +14,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
@@ -160,10 +161,12 @@ def row_group_pieces(path: str, target: int) -> list[Piece]:
             rows = [group.num_rows for group in groups]
     except (pa.ArrowException, OSError):
         return []
+    # What lies before each row group, in bytes and rows.
+    bytes_before, rows_before = ([0, *accumulate(counted)] for counted in (sizes, rows))
     pieces, first = [], 0
     for past in range(1, len(sizes) + 1):
-        if past == len(sizes) or sum(sizes[first:past]) >= target:
-            pieces.append(Piece(first, past, sum(rows[:first])))
+        if past == len(sizes) or bytes_before[past] - bytes_before[first] >= target:
+            pieces.append(Piece(first, past, rows_before[first]))
             first = past
     # The rows before a piece number its records as they are numbered in the whole file.
     return pieces

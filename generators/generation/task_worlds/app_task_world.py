@@ -14,7 +14,14 @@ from generators.worlds.app_tasks import APPS, SEEDS, desktop_works, snapshots, w
 from generators.worlds.desktop.program import DesktopProgram
 
 
-class AppTaskWorld(ListedTaskWorld):
+class _PlannedTaskWorld(ListedTaskWorld):
+    def shortest(self, contract: TaskSpec) -> int | None:
+        """Length of the plan that did it."""
+        work = work_of(contract)
+        return None if work is None else len(work.plan)
+
+
+class AppTaskWorld(_PlannedTaskWorld):
     """One app; it is one target (the desktop: its programs, at most `count` of them)."""
 
     def __init__(self, name: str, count: int, seed: int = 0) -> None:
@@ -25,13 +32,8 @@ class AppTaskWorld(ListedTaskWorld):
         first = seed * SEEDS
         super().__init__(name, platform, partial(works, name), count=count, seeds=snapshots(name), first=first)
 
-    def shortest(self, contract: TaskSpec) -> int | None:
-        """Length of the plan that did it."""
-        work = work_of(contract)
-        return None if work is None else len(work.plan)
 
-
-class ProgramTaskWorld(ListedTaskWorld):
+class ProgramTaskWorld(_PlannedTaskWorld):
     """The tasks of one program of one's own, which was entered: a desktop has it beside all others. Raises `ValueError`
     for a program without tasks."""
 
@@ -40,8 +42,3 @@ class ProgramTaskWorld(ListedTaskWorld):
             raise ValueError(f"desktop program {program.name!r:.60}: expected families of tasks, found none")
         listed = partial(desktop_works, tuple(program.families))
         super().__init__("desktop", "desktop", listed, count=count, seeds=SEEDS, first=seed * SEEDS)
-
-    def shortest(self, contract: TaskSpec) -> int | None:
-        """Length of the plan that did it."""
-        work = work_of(contract)
-        return None if work is None else len(work.plan)

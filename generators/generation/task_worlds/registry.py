@@ -10,7 +10,7 @@ from generators.generation.task_worlds.own_world import OwnWorld
 from generators.generation.task_worlds.task_world import TaskWorld
 from generators.worlds.desktop.desktop_tasks import enter
 from generators.worlds.desktop.program import DesktopProgram
-from pipelines.extensions import find_part
+from pipelines.extensions import find_named_path
 
 TASK_WORLDS: dict[str, str] = {
     "fsm": "generators.generation.task_worlds.fsm_task_world:FsmTaskWorld",
@@ -29,16 +29,13 @@ TASK_WORLDS: dict[str, str] = {
 def load_task_world(name: str) -> Callable[[str, int, int], TaskWorld]:
     """What makes the task world of that name, or of that path; a world or a computer program of one's own is then known
     by its name as well. Raises `ValueError` for an unknown name, or a path that leads nowhere."""
-    # Names map to themselves here, so that a misspelt one is answered with the nearest.
-    path = find_part("task world", name, {known: known for known in TASK_WORLDS})
-    if isinstance(path, str):
-        found: Callable[[str, int, int], TaskWorld] = find_part("task world", TASK_WORLDS[path], {})
-        return found
+    path = find_named_path("task world", name, TASK_WORLDS)
     if isinstance(path, DesktopProgram):
         return _of_program(path)
     if isinstance(path, OwnWorld):
         path.enter()
-    return path
+    found: Callable[[str, int, int], TaskWorld] = path
+    return found
 
 
 def _of_program(program: DesktopProgram) -> Callable[[str, int, int], TaskWorld]:
