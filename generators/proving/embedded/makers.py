@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,46 +16,8 @@ from generators.worlds.pages.own_pages import open_pages
 from generators.worlds.pages.recording import OracleTally, RecordedEpisode, RecordingPlan, record, with_splits
 
 # Families by source: what its action words can say. AITW and AITZ have no waiting, AndroidControl no enter key.
-PHONE = (
-    "mail.star",
-    "todo.add",
-    "settings.two",
-    "shop.add",
-    "contacts.call",
-    "mail.delete",
-    "news.two",
-    "settings.slider",
-    "shop.search",
-    "todo.tick",
-    "mail.search",
-    "contacts.favourite",
-    "settings.choice",
-    "shop.count",
-    "mail.reply",
-    "todo.delete",
-    "settings.switch",
-    "shop.compare",
-    "profile.fill",
-    "news.save",
-    "mail.archive",
-    "todo.filter",
-    "shop.checkout",
-)
-WEB = (
-    "profile.fill",
-    "shop.add",
-    "mail.search",
-    "profile.fill",
-    "shop.search",
-    "todo.add",
-    "mail.reply",
-    "shop.checkout",
-    "news.two",
-    "profile.fill",
-    "shop.compare",
-    "settings.choice",
-    "todo.tick",
-)
+_FAMILIES = json.loads(Path(__file__).with_name("families.json").read_text("utf-8"))
+PHONE, WEB = tuple(_FAMILIES["phone"]), tuple(_FAMILIES["web"])
 
 
 @dataclass(frozen=True)

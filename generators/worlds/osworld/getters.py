@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from generators.worlds.osworld.accessibility_xml import window_nodes
 from generators.worlds.osworld.obstacles import TaskObstacle, command_obstacles
@@ -10,46 +12,11 @@ from generators.worlds.osworld.task_file import JsonObject, NamedCall
 from generators.worlds.osworld.task_machine import FetchedFile, TaskMachine
 
 Get = Callable[[TaskMachine, JsonObject], object]
-_BROWSER, _MISSING = "reads a browser on the network", "isn't implemented"
+_MISSING = "isn't implemented"
 ELSEWHERE: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            "active_tab_html_parse",
-            "active_tab_info",
-            "active_tab_url_parse",
-            "active_url_from_accessTree",
-            "bookmarks",
-            "chrome_appearance_mode_ui",
-            "chrome_font_size",
-            "cookie_data",
-            "data_delete_automacally",
-            "default_search_engine",
-            "enable_do_not_track",
-            "enable_safe_browsing",
-            "find_installed_extension_name",
-            "find_unpacked_extension_path",
-            "gotoRecreationPage_and_get_html_content",
-            "history",
-            "info_from_website",
-            "new_startup_page",
-            "open_tabs_info",
-            "page_info",
-            "pdf_from_url",
-            "profile_name",
-            "shortcuts_on_desktop",
-            "url_dashPart",
-            "url_path_parse",
-        ),
-        _BROWSER,
-    ),
-    "googledrive_file": "needs an account of Google Drive",
-    "vlc_config": "reads VLC's settings",
-    "vlc_playing_info": "asks VLC over the network",
-    "default_video_player": "needs GNOME",
-    "gimp_config_file": "reads GIMP's settings",
-    "vscode_config": "needs an extension of VS Code",
-    "vm_wallpaper": "needs GNOME",
-    "rule_relativeTime": "depends on the day and on a website",
+    name: why
+    for why, names in json.loads(Path(__file__).with_name("elsewhere.json").read_text("utf-8")).items()
+    for name in names
 }
 """Getters of OSWorld that this desktop can't have, and why."""
 

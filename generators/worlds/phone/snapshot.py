@@ -186,33 +186,8 @@ def _clock(rng: Random, ids: Ids) -> dict[str, Any]:
     return {"alarms": alarms, "cities": cities, "timer": {"total": 0, "left": 0, "running": False}}
 
 
-SWITCHES = (
-    "wifi",
-    "mobile_data",
-    "airplane",
-    "hotspot",
-    "data_saver",
-    "bluetooth",
-    "nfc",
-    "casting",
-    "dark",
-    "rotate",
-    "vibrate",
-    "dnd",
-    "saver",
-    "adaptive",
-    "show_percent",
-    "location",
-    "camera_access",
-    "mic_access",
-    "find_phone",
-    "auto_update",
-    "backup",
-)
-
-
 def _settings(rng: Random, ids: Ids) -> dict[str, Any]:
-    values: dict[str, Any] = {key: rng.random() < 0.5 for key in SWITCHES}
+    values: dict[str, Any] = {key: rng.random() < 0.5 for key in w.SWITCHES}
     # Some settings are the same on most phones, or half of all tasks would find airplane mode on.
     values |= {"airplane": False, "dark": rng.random() < 0.2, "wifi": rng.random() < 0.75, "network": ""}
     values |= {key: 10 * rng.randint(1, 9) for key in ("ring_volume", "media_volume", "alarm_volume")}

@@ -40,3 +40,4 @@ TINTS = _texts("tints")
 WORLD_CITIES: dict[str, int] = _FOUND["world_cities"]
 SHORT_DAYS = _texts("short_days")
 MONTHS = _texts("months")
+SWITCHES = _texts("switches")
