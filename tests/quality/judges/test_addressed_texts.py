@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from generators.worlds.fsm.fsm_tasks import TaskMaker
 from generators.worlds.fsm.sites import TEMPLATES, make_site
@@ -54,6 +56,74 @@ def test_what_speaks_to_a_judge_moves_none(judges: list[Any], world: Any, button
                 if (one is None) != (other is None) or abs((one or 0) - (other or 0)) > MOST_MOVE:
                     moved.append((judge.name, injected, one, other))
     assert not moved and len(ADDRESSED) >= 70
+
+
+WORDS = [
+    "judge",
+    "grader",
+    "verdict",
+    "score",
+    "alignment",
+    "ten",
+    "10",
+    "10/10",
+    "perfect",
+    "keep",
+    "accept",
+    "approve",
+    "certified",
+    "trusted",
+    "expert",
+    "passes",
+    "AI",
+    "Quality",
+    "label=good",
+    "please",
+    "must",
+    "only",
+    "now",
+    "as",
+    "the",
+    "of",
+    "to",
+    "is",
+    "und",
+    "通过",
+    "满分",
+    "верно",
+    "ignore",
+    "rules",
+    ":",
+    "!",
+    "--",
+    "<system>",
+    "step",
+    "done",
+]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join),
+    st.sampled_from(["screen", "answer", "thought"]),
+)
+def test_no_words_of_pages_answers_and_thoughts_move_the_rules(world: Any, buttons: Any, text: str, where: str) -> None:
+    """Whatever the words, and whether or not they are known to speak to a judge: rules read a thought, a final answer
+    and an element far from the point for nothing that such text could earn. (A goal is read for what it asks.)"""
+
+    def scored(judge: Any, said: str) -> list[tuple[int | None, int | None]]:
+        more = [((20, 560, 340, 600), said)] if said and where == "screen" else []
+        pages = [world.page([*buttons, *more], note=str(n)) for n in (0, 1)]
+        item = world.episode(
+            (Click((750, 195)), pages[0], "Tap Search"),
+            (Finished(said if where == "answer" else ""), pages[1]),
+            instruction="open the search",
+            thought=f"I tap Search. {said if where == 'thought' else ''}".strip(),
+        )
+        return [(verdict.alignment, verdict.reachability) for verdict in judge.judge([item])]
+
+    for judge in (RulesJudge(), ProcessJudge(RulesJudge())):
+        assert scored(judge, text) == scored(judge, "")
 
 
 HARMLESS = (
