@@ -5,15 +5,16 @@ A task is made from the page's own model, so every name in its goal is really on
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
 State = dict[str, Any]
-Intent = tuple[
-    str, ...
-]  # ("tap", key) ("type", key, text) ("select", key, option) ("enter",) ("back",) ("slide", key, percent)
+Intent = tuple[str, ...]
+"""("tap", key) ("type", key, text) ("select", key, option) ("enter",) ("back",) ("slide", key, percent)"""
 TITLES = {
     "mail": "Mail",
     "todo": "Tasks",
@@ -94,15 +95,23 @@ def evaluator(checks: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 Maker = Callable[[State, Random], PageTask | None]
 
 
+WORDS: dict[str, tuple[str, ...]] = {
+    family: tuple(texts)
+    for family, texts in json.loads(Path(__file__).with_name("wordings.json").read_text("utf-8")).items()
+}
+"""Family → how its goals are worded."""
+
+
 def new_task(
     rng: Random,
     family: str,
-    templates: tuple[str, ...],
     slots: dict[str, str],
     others: dict[str, Any],
     plan: list[Intent],
     checks: list[tuple[str, Any]],
 ) -> PageTask:
+    """A task of a family, in one of its wordings. `others`: slot → values that it could have had."""
+    templates = WORDS[family]
     return PageTask(
         family,
         family.split(".")[0],
