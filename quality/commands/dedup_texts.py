@@ -35,6 +35,7 @@ def dedup_file(
     check_threshold(threshold)
     table = _read(Path(path))
     ids, texts = table["id"].to_pylist(), [normalise(text) for text in table["text"].to_pylist()]
+    # Equal texts first: each is embedded once, and its ids, in order, have the least one as their owner.
     classes: dict[str, list[str]] = {}
     for name, text in sorted(zip(ids, texts, strict=True)):
         classes.setdefault(text, []).append(name)
@@ -45,11 +46,13 @@ def dedup_file(
     except TooManyPairs as error:
         raise ValueError(f"{path}: {error}") from None
     rows = sorted(_pairs(classes, unique, found))
+    # What stays is decided over ids, so that the ids of one text stay or go together.
     class_of = {name: number for number, text in enumerate(unique) for name in classes[text]}
     retained, displaced = keep({name: (name,) for name in ids}, (), class_of, ((i, j) for i, j, _ in found))
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in rows), folder / "pairs.parquet")
+    # A set, as a list would be searched once for every row.
     standing = set(retained)
     stays = pa.array([name in standing for name in ids], pa.bool_())
     pq.write_table(table.filter(stays).sort_by("id"), folder / "kept.parquet")
@@ -72,6 +75,7 @@ def _pairs(
     for owner, *others in classes.values():
         yield from ((owner, other, 1.0) for other in others)
     for i, j, value in found:
+        # By id and not by text: `left < right` holds for what is written.
         left, right = sorted((classes[unique[i]][0], classes[unique[j]][0]))
         yield left, right, float(value)
 
@@ -81,6 +85,7 @@ def _read(path: Path) -> pa.Table:
         raise ValueError(f"{path}: no such file")
     try:
         with path.open("rb") as stream:
+            # By what it holds, as a file's ending may be anything.
             parquet = stream.read(4) == b"PAR1"
         table = pq.read_table(path) if parquet else _read_jsonl(path)
     except (pa.ArrowException, OSError) as error:
@@ -93,6 +98,7 @@ def _read(path: Path) -> pa.Table:
             raise ValueError(f"{path}: column {name!r} has {table[name].null_count} null values")
     if not (pa.types.is_string(table["text"].type) or pa.types.is_large_string(table["text"].type)):
         raise ValueError(f"{path}: column 'text' should be strings, found {table['text'].type}")
+    # Whole numbers and texts as ids are one thing from here on.
     table = table.set_column(table.column_names.index("id"), "id", table["id"].cast(pa.string()))
     if (twice := table.num_rows - len(set(table["id"].to_pylist()))) > 0:
         raise ValueError(f"{path}: {twice} ids occur more than once; ids must be unique")
@@ -111,6 +117,7 @@ def _read_jsonl(path: Path) -> pa.Table:
                 raise ValueError(f"{path}: line {number} is not JSON: {error}") from error
             if not isinstance(row, dict) or "id" not in row or "text" not in row:
                 raise ValueError(f"{path}: line {number}: expected an object with id and text, found {str(row)[:60]}")
+            # Said by line: in a file of millions, a column's name alone helps nobody.
             if not isinstance(row["text"], str) or not isinstance(row["id"], str | int):
                 raise ValueError(f"{path}: line {number}: expected a string text and a string or integer id")
             rows.append({"id": str(row["id"]), "text": row["text"]})

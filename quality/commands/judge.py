@@ -43,6 +43,7 @@ def judge_directory(
     report["pending"] = sum(verdict.pending for verdict in verdicts)
     if dual:
         report["dual_review"] = _dual(part, chosen, out_dir)
+    # Under the judge's own name, as what it has to say differs from judge to judge.
     if own := report_of(chosen):
         report[chosen.name] = own
     return write_report(out_dir, report)
@@ -50,8 +51,10 @@ def judge_directory(
 
 def _dual(part: SourcePart, judge: Judge, out_dir: Path) -> dict[str, int]:
     """Review every step twice and write what comes of it; returns how many came to each outcome."""
+    # Of the whole folder: both reviewers know the same habits, or they would differ by that.
     habits = Habits.of(part.episodes)
     rulings = list(dual_review(part.episodes, RulesReviewer(habits), JudgeReviewer(judge, habits)))
+    # Only what both came to agree on is a candidate; the rest stays out of gold.
     rows = [row for one in rulings if (row := one.candidate) is not None]
     pq.write_table(Steps.table(rows), out_dir / "candidates.parquet")
     disputes = [canonical_json(one.as_dispute()) for one in rulings if one.outcome == "disputed"]
@@ -67,6 +70,7 @@ def with_cache(config: JudgeConfig | None, out_dir: Path) -> JudgeConfig:
 
 def write_verdict_tables(out_dir: Path, verdicts: list[Verdict]) -> None:
     """`verdicts.parquet` without pending ones, and `costs.parquet` of those that cost something."""
+    # What a ceiling left has no score yet: a row of it would count as judged.
     judged = [verdict.as_row() for verdict in verdicts if not verdict.pending]
     pq.write_table(Verdicts.table(judged), out_dir / "verdicts.parquet")
     costs = [row for verdict in verdicts if (row := verdict.cost_row()) is not None]

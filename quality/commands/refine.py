@@ -53,6 +53,7 @@ def refine_directory(
     config = with_cache(config, out_dir)
     chosen, rewriter = build_judge(config), build_rewriter(config)
     first = judge_part(part, chosen)
+    # Before any repair: what has no verdict would be taken for refused.
     if waiting := sum(verdict.pending for verdict in first):
         raise ModelError(f"{waiting} of {len(first)} items aren't judged: a ceiling was reached; run again later")
     refined = refine_part(part, first, chosen, rewriter, max_rounds)
@@ -60,6 +61,7 @@ def refine_directory(
     if teacher is not None:
         taught = {"thoughts": _teach(refined, part, teacher, out_dir)}
     names = sorted({*part.steps.column("source").to_pylist(), *part.samples.column("source").to_pylist()})
+    # Samples of several sources have no one licence that could be said of them all.
     licence = licence_of(names[0]) if len(names) == 1 else "unknown"
     steps, samples = gold_tables(part.screens, refined, licence, derivers, history)
     out_dir.mkdir(parents=True, exist_ok=True)
@@ -71,6 +73,7 @@ def refine_directory(
     totals: Counter[str] = Counter({**count(part, refined), "samples": samples.num_rows})
     totals["first_keep"] = first_keep(first)
     report = {**identity(chosen), "rewriter": rewriter.name, "rounds": refined.rounds, **summary(totals), **taught}
+    # Only a trained judge comes with what its risks were worth on a bench, from which a share is claimed.
     claim = load_claim(config.nano) if config.name == "nano" and config.nano is not None else None
     risks = risks_of([*first, *refined.verdicts])
     write_risks(out_dir, risks)
@@ -92,6 +95,7 @@ def _teach(refined: Refined, part: SourcePart, teacher: ThoughtTeachers, out_dir
     cache = out_dir / "cache" / "thoughts"
     with contextlib.ExitStack() as stack:
         clients = [ModelClient(teacher.base_url, name, cache) for name in (teacher.model, teacher.reader)]
+        # Closed whatever happens: their answers are in a file that others may wait for.
         for client in clients:
             stack.callback(client.close)
         taught = teach_thoughts(refined.steps, part.bank, *clients)
@@ -100,6 +104,7 @@ def _teach(refined: Refined, part: SourcePart, teacher: ThoughtTeachers, out_dir
 
 
 def _write_screens(part: SourcePart, steps: pa.Table, samples: pa.Table, out_dir: Path) -> None:
+    # Screens that only discarded items showed aren't needed any more.
     shown = {sha for sha in steps.column("screenshot_sha256").to_pylist() if sha}
     shown |= {sha for images in samples.column("images").to_pylist() for sha in images}
     known = part.screens.column("screenshot_sha256").to_pylist()
@@ -110,6 +115,7 @@ def _write_screens(part: SourcePart, steps: pa.Table, samples: pa.Table, out_dir
     for sha in sorted(shown):
         source = folder.path(sha)
         target = out_dir / "screens" / sha[:2] / source.name
+        # A name by content: what lies there is what would be copied.
         if target.exists():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)

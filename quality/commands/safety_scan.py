@@ -29,6 +29,7 @@ def scan_directory(in_dir: Path, out_dir: Path, policy: Policy = "report") -> di
     items = on_screen(part)
     looked, unreadable = look_at(items, part.bank.source.screen_bytes)
     sources = sorted({*part.steps.column("source").to_pylist(), *part.samples.column("source").to_pylist()})
+    # A folder of several sources is looked through as one: a trigger may be planted in all of them.
     name = sources[0] if len(sources) == 1 else "several"
     found = scan_triggers(name, looked, facts_of(part), items, part.bank.source.screen_bytes)
     out_dir.mkdir(parents=True, exist_ok=True)
@@ -38,6 +39,7 @@ def scan_directory(in_dir: Path, out_dir: Path, policy: Policy = "report") -> di
     if found.triggers:
         (out_dir / "triggers.png").write_bytes(montage(found.triggers, part.bank.source.screen_bytes))
     if policy == "quarantine":
+        # Sorted, so that the same folder gives the same bytes.
         rows = [{"item_id": item, "kind": kind} for item, kind in sorted(texts.held.items())]
         schema = pa.schema([("item_id", pa.string()), ("kind", pa.string())])
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), out_dir / "quarantine.parquet")
@@ -61,7 +63,6 @@ def scan_directory(in_dir: Path, out_dir: Path, policy: Policy = "report") -> di
 
 def _licences(samples: pa.Table, sources: list[str]) -> dict[str, dict[str, str]]:
     """Licence of each source as its rows say it, else its adapter; and the family that is read from it."""
-
     said = dict(zip(samples.column("source").to_pylist(), samples.column("licence").to_pylist(), strict=True))
     named = {source: said.get(source) or licence_of(source) for source in sources}
     return {source: {"licence": text, "family": terms(text).family} for source, text in named.items()}

@@ -63,6 +63,7 @@ def _forget_answers(home: Path) -> int:
     for path in sorted((home / "cache").glob("*/judge.sqlite")):
         with _opened(path) as base:
             count += int(base.execute("SELECT count(*) FROM answers").fetchone()[0])
+            # The bills stand in tables of their own and stay: what a night has cost was paid.
             base.execute("DELETE FROM answers")
     return count
 
@@ -74,6 +75,7 @@ def _vector_folders(home: Path) -> Iterator[Path]:
 
 def _forget_vectors(folder: Path, taken: TakenDown) -> int:
     """Segments without the keys of texts and pictures that went. The new pair is whole before the old one goes."""
+    # Keys of texts and of pictures (the first 32 digits) don't meet, so one set does for both kinds of folder.
     gone = taken.texts | {sha[:32] for sha in taken.screens}
     count = 0
     for listing in sorted(folder.glob("*.keys")):
@@ -83,8 +85,10 @@ def _forget_vectors(folder: Path, taken: TakenDown) -> int:
             continue
         vectors = np.load(listing.with_suffix(".npy"), mmap_mode="r")
         count += len(keys) - len(stays)
+        # A segment that was cut off has lost its order: its vectors are made again instead.
         if stays and len(vectors) == len(keys):
             VectorCache(folder).put([keys[place] for place in stays], np.asarray(vectors[stays]))
+        # A mapped file can't be removed everywhere while it is open.
         del vectors
         listing.unlink()
         listing.with_suffix(".npy").unlink()
@@ -103,6 +107,7 @@ def _forget_people(path: Path, tables: tuple[str, ...], taken: TakenDown) -> int
 
 
 def _is_of(item_id: str, taken: TakenDown) -> bool:
+    # A repaired item's versions are of the same record, and a step goes with its episode.
     plain = re.sub(r"@r\d+$", "", item_id)
     if plain.startswith("step:"):
         plain = "episode:" + plain[5:].rpartition("/")[0]
@@ -117,8 +122,10 @@ def _forget_sets(home: Path, feedback: str, taken: TakenDown) -> list[str]:
         one = manifest.parent
         if not any(matches(pq.read_table(path), terms).any() for path in sorted(one.glob("*.parquet"))):
             continue
+        # Nobody must find a pointer to a set that is half gone.
         if frozen_digest(home, feedback) == one.name:
             (folder / POINTER).unlink()
+        # Moved aside first: a name disappears at once, the files take their time.
         aside = Path(tempfile.mkdtemp(dir=folder, prefix=".gone-"))
         os.replace(one, aside / one.name)
         shutil.rmtree(aside)
@@ -132,11 +139,13 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         base = sqlite3.connect(path, timeout=60, isolation_level=None)
         try:
+            # Deleted rows are overwritten, or their text would still stand in the file's free pages.
             base.execute("PRAGMA secure_delete = ON")
             base.execute("BEGIN IMMEDIATE")
             yield base
             base.execute("COMMIT")
             base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            # After the log was folded in: then it is rewritten without free pages, and the log emptied again.
             base.execute("VACUUM")
             base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
