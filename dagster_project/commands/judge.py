@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dagster_project.commands.corpus_option import TEXT, corpus
 from dagster_project.commands.data import keep_off, print_report
+from dagster_project.commands.engine_option import add_engine, execution
 from dagster_project.commands.judge_options import add_judge_options, judge_config
 from dagster_project.settings import deployment
 from pipelines.prompts.history import HISTORY_FORMS, USUAL_HISTORY, HistoryConfig
@@ -45,6 +46,7 @@ def _judge_arguments(parser: argparse.ArgumentParser) -> None:
         "with another action) and disputes.jsonl (what judges can learn from)",
     )
     add_judge_options(parser)
+    add_engine(parser)
     parser.set_defaults(run=judge)
 
 
@@ -95,7 +97,7 @@ def judge(options: argparse.Namespace) -> int:
     """Unified tables → verdicts."""
     keep_off(options.out, options.input)
     config = judge_config(options, options.out / "cache" / "judge")
-    report = judge_directory(options.input, options.out, config, options.dual)
+    report = judge_directory(options.input, options.out, config, options.dual, execution(options))
     return print_report(
         report, ("items", "keep", "rewrite", "reconstruct", "review", "pending", "share_keep"), options.out
     )

@@ -1,7 +1,7 @@
 """`vesper judge` on the output folder of `vesper unify`, without a store.
 
 Reads `steps*.parquet`, `samples*.parquet`, `screens*.parquet` and `screens/`; writes `verdicts.parquet`,
-`costs.parquet` and `report.json`.
+`costs.parquet` and `report.json`. Parts, and what of them is done, lie in `OUT/.store`.
 """
 
 from __future__ import annotations
@@ -11,38 +11,47 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from pipelines.commands import write_report
+from pipelines.commands import SOURCE, write_report
+from pipelines.engines.run_parts import Execution
+from pipelines.store import Store
+from quality.commands.folder_store import unified_folder
 from quality.evidence.episode import Habits
 from quality.items.folder import read_directory
 from quality.items.part import SourcePart
 from quality.judges.judge import Judge, Verdict, identity
 from quality.judges.registry import JudgeConfig, build_judge, report_of, requests_sent
-from quality.judges.verdicts import count as count_verdicts
-from quality.judges.verdicts import judge_part, shares
+from quality.judges.verdicts import Pending, judge_source
 from quality.refinement.dual_review import JudgeReviewer, RulesReviewer, dual_review, outcomes_of
 from schemas.ids import canonical_json
 from schemas.tables import JudgeCosts, Steps, Verdicts
 
 
 def judge_directory(
-    in_dir: Path, out_dir: Path, config: JudgeConfig | None = None, dual: bool = False
+    in_dir: Path,
+    out_dir: Path,
+    config: JudgeConfig | None = None,
+    dual: bool = False,
+    execution: Execution | None = None,
 ) -> dict[str, object]:
-    """Judge a unified folder by the rules or what `config` says; returns the report.
+    """Judge a unified folder by the rules or what `config` says; returns the report. `execution` says who runs its
+    parts, which are those of the graph; judges that ask a model run here.
 
     `dual`: the rules review every step first and the judge arbitrates (`quality.refinement.dual_review`), which writes
     `candidates.parquet`, rows of `steps` for gold, and `disputes.jsonl`, which judges can learn from.
 
     Raises `ValueError` on bad input, `ModelError` if a model fails.
     """
-    part = read_directory(in_dir)
-    chosen = build_judge(with_cache(config, out_dir))
-    verdicts = judge_part(part, chosen)
-    out_dir.mkdir(parents=True, exist_ok=True)
-    write_verdict_tables(out_dir, verdicts)
-    report = {**identity(chosen), **shares(count_verdicts(verdicts)), "requests_sent": requests_sent(chosen)}
-    report["pending"] = sum(verdict.pending for verdict in verdicts)
+    config = with_cache(config, out_dir)
+    chosen, store = build_judge(config), Store(out_dir / ".store")
+    unified_folder(store, in_dir, execution or Execution())
+    manifest = judge_source(store, SOURCE, chosen, config=config, execution=execution)
+    for name, table in (("verdicts", Verdicts), ("costs", JudgeCosts)):
+        pq.write_table(manifest.read(name, table.schema), out_dir / f"{name}.parquet")
+    counts = {name: value for name, value in manifest.counts.items() if name != "bill"}
+    report = {**identity(chosen), **counts, "requests_sent": requests_sent(chosen)}
+    report["pending"] = manifest.read("pending", Pending.schema).num_rows
     if dual:
-        report["dual_review"] = _dual(part, chosen, out_dir)
+        report["dual_review"] = _dual(read_directory(in_dir), chosen, out_dir)
     # Under the judge's own name, as what it has to say differs from judge to judge.
     if own := report_of(chosen):
         report[chosen.name] = own

@@ -1,0 +1,97 @@
+"""`vesper judge` on a folder: the same bytes however its files are cut, whoever runs its parts, and nothing twice."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.engines.run_parts import Execution
+from pipelines.engines.settings import EngineSettings
+from pipelines.unify import buckets
+from quality.commands.judge import judge_directory
+from schemas.actions import Click, Finished
+from schemas.tables import Samples, Screens, Steps
+
+EPISODES = 24
+
+
+@pytest.fixture
+def tables(world: Any, buttons: Any) -> dict[str, pa.Table]:
+    """Episodes of two steps, some of which click beside everything, and samples that share their pictures."""
+    pages = [world.page(buttons, note=str(number)) for number in range(4)]
+    steps = [
+        world.row(place, action, pages[(number + place) % 4], episode_id=f"e{number:02d}")
+        for number in range(EPISODES)
+        for place, action in enumerate([Click((750, 195) if number % 3 else (5, 990)), Finished()])
+    ]
+    samples = [sample.row for page in pages for sample in world.samples(world.grounding("Search", page, (1, 2, 9, 9)))]
+    return {
+        "steps": Steps.table(steps),
+        "samples": Samples.table(samples),
+        "screens": Screens.table(world.rows.values()),
+    }
+
+
+def written(folder: Path, tables: dict[str, pa.Table], world: Any, cuts: int, flat: bool = False) -> Path:
+    for name, table in tables.items():
+        for cut in range(cuts):
+            # Every so many rows from one file: an episode's steps come from two.
+            part = table.take(pa.array(range(cut, table.num_rows, cuts), pa.int64()))
+            (folder / "screens").mkdir(parents=True, exist_ok=True)
+            pq.write_table(part, folder / f"{name}-{cut}.parquet")
+    for sha, data in world.data.items():
+        place = folder / "screens" / ("" if flat else sha[:2]) / f"{sha}.png"
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(data)
+    return folder
+
+
+def digest_of(folder: Path) -> str:
+    return hashlib.sha256((folder / "verdicts.parquet").read_bytes()).hexdigest()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flat", [False, True])
+def test_neither_cuts_nor_workers_change_a_byte(
+    tables: dict[str, pa.Table], world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flat: bool
+) -> None:
+    monkeypatch.setattr(buckets, "BUCKET_ROWS", 8)
+    found, reports = set(), []
+    for number, (cuts, engine, workers) in enumerate(
+        [(1, "in-process", 1), (7, "in-process", 1), (1, "processes", 2), (7, "processes", 4)][: 2 if flat else 4]
+    ):
+        folder = written(tmp_path / f"in-{number}", tables, world, cuts, flat)
+        execution = Execution(EngineSettings(runner=engine, workers=workers))
+        reports.append(judge_directory(folder, tmp_path / f"out-{number}", execution=execution))
+        found.add(digest_of(tmp_path / f"out-{number}"))
+        parts = list(
+            (tmp_path / f"out-{number}" / ".store" / "assets" / "verdicts" / "folder" / "parts").glob("*.json")
+        )
+        assert len(parts) == 8
+    assert len(found) == 1 and all(report == reports[0] for report in reports)
+    assert reports[0]["items"] == 2 * EPISODES + 4 and 0 < reports[0]["keep"] < reports[0]["items"]
+
+
+def test_a_second_call_judges_what_changed_and_another_folder_is_judged_anew(
+    tables: dict[str, pa.Table], world: Any, tmp_path: Path
+) -> None:
+    folder, out = written(tmp_path / "in", tables, world, 2), tmp_path / "out"
+    first = judge_directory(folder, out)
+    [made] = (out / ".store" / "assets" / "verdicts" / "folder").glob("*/part-*.verdicts.parquet")
+    before = made.stat().st_mtime_ns
+    assert judge_directory(folder, out) == first and made.stat().st_mtime_ns == before
+    less = {**tables, "steps": tables["steps"].slice(0, 4)}
+    report = judge_directory(written(tmp_path / "less", less, world, 1), out)
+    assert report["items"] == 4 + 4 and len(pq.read_table(out / "verdicts.parquet")) == 2 + 4 + 4
+    assert (folder / "screens").is_dir() and any((folder / "screens").rglob("*.png")), "only links to it went"
+
+
+def test_a_folder_without_rows_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    with pytest.raises(ValueError, match=r"expected steps\*\.parquet or samples\*\.parquet with rows"):
+        judge_directory(tmp_path / "in", tmp_path / "out")
