@@ -72,7 +72,8 @@ def as_read(
 
 def cut_row(row: Row, processor: Processor, *, drawn_by: object, target: bool = False) -> Row:
     """A row of one of the windows that the processor's preset looks at, the same for the same `drawn_by`; with `target`
-    always of one that shows its target, if there is one. Rows that don't point stay whole. Raises `ImageError` for a
+    always of one that shows its target, if it has one. Rows that don't point stay whole, and so do those whose target
+    has to show and fits into no window, as a long drag. Raises `ImageError` for a
     picture that can't be decoded."""
     reading, pictures = processor.preset.reading, row.get("images") or ()
     if reading.mode != "windows" or len(pictures) != 1 or not _points(row):
@@ -89,7 +90,10 @@ def cut_row(row: Row, processor: Processor, *, drawn_by: object, target: bool = 
     placed = [(view, found) for view in views if (found := _answered(row, view)) is not None]
     showing = [(view, found) for view, found in placed if found["answer"] != REFUSAL]
     without = [(view, found) for view, found in placed if found["answer"] == REFUSAL]
-    choice = showing if showing and (target or not without or rng.random() >= WITHOUT_TARGET) else without
+    if target and not parse_reply(str(row["answer"]), WIDEST).refusal:
+        choice = showing
+    else:
+        choice = showing if showing and (not without or rng.random() >= WITHOUT_TARGET) else without
     if not choice:
         return row
     view, found = rng.choice(choice)

@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.prompts import REFUSAL, grounding_text, messages, navigation_text
 from pipelines.store.images import encode_png
-from schemas.actions import Click, PressBack, parse_reply, render
+from schemas.actions import Click, Drag, PressBack, parse_reply, render
 from schemas.coordinates import box_to_unit, contains, rounded_centre
 from trainer.data.row_sources import ListSource
 from trainer.data.window_rows import WITHOUT_TARGET, WindowedSource, as_read, cut_row
@@ -85,6 +85,13 @@ def test_an_answer_points_at_what_its_window_shows(reader: Any) -> None:
 
 def test_with_a_target_asked_for_it_is_always_there(reader: Any) -> None:
     assert all(cut_row(grounding(), reader, drawn_by=n, target=True)["answer"] != REFUSAL for n in range(40))
+
+
+def test_a_target_that_fits_into_no_window_stays_on_its_screen(reader: Any) -> None:
+    drag = step(Drag((10, 10), (990, 990)))
+    for number in range(20):
+        assert cut_row(drag, reader, drawn_by=number, target=True) == drag
+    assert REFUSAL in {cut_row(drag, reader, drawn_by=number)["answer"] for number in range(20)}, "in mid-training"
 
 
 def test_an_absent_element_is_absent_from_every_window(reader: Any) -> None:
