@@ -178,22 +178,25 @@ CURRICULUM = (
     Phase(
         name="apps",
         lessons={
-            "apps": 0.35,
+            "apps": 0.3,
             "kits": 0.1,
-            "kits_absent": 0.15,
-            "worlds": 0.2,
-            "acts": 0.1,
-            "layouts": 0.05,
-            "icons": 0.05,
+            "kits_absent": 0.12,
+            "worlds": 0.12,
+            "acts": 0.08,
+            "layouts": 0.06,
+            "mixed": 0.1,
+            "texts": 0.06,
+            "words": 0.04,
+            "icons": 0.02,
         },
-        max_steps=250,
+        max_steps=800,
         learning_rate=4e-4,
         sigma=(15.0, 8.0),
         batch_size=16,
         image_blocks=2,
         final_lr_share=0.05,
         look=VisionConfig(
-            max_steps=900,
+            max_steps=1500,
             full_size=0.3,
             worlds=0.1,
             kits=0.15,
@@ -219,7 +222,7 @@ class NanoBaseConfig(Settings):
     layouts: Whole = setting(1200, "Layouts that are drawn.", ge=1)
     pages: Whole = setting(462, "Pages of the worlds that are drawn.", ge=1)
     kits: Whole = setting(5000, "Pages in real fonts that are drawn.", ge=1)
-    apps: Whole = setting(900, "Screens of our own apps that are drawn.", ge=1)
+    apps: Whole = setting(1500, "Screens of our own apps that are drawn.", ge=1)
     held_out_sheets: Whole = setting(8, "Sheets of the gate.", ge=1)
     held_out_layouts: Whole = setting(80, "Layouts of the gate.", ge=1)
     held_out_pages: Whole = setting(66, "Pages of the gate.", ge=1)

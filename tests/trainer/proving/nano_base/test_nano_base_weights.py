@@ -23,11 +23,11 @@ def test_they_tell_what_they_were_made_of() -> None:
     made = read_lineage(NANO_BASE)
     assert made["stage"] == "nano_base"
     scratch = CURRICULUM[: [phase.name for phase in CURRICULUM].index("settle") + 1]
-    # what the weights went through: up to `settle` from random ones, and from those the next phases, numbered anew;
-    # `apps`, the last one, came after them
+    # what the weights went through: up to `settle` from random ones, from those `kits` and `missing`, numbered anew,
+    # and from the result, the weights of before, `apps`
     phases = {f"{n}-{phase.name}" for some in (scratch, FROM_WEIGHTS[:-1]) for n, phase in enumerate(some, 2)}
-    assert set(made["metrics"]["loss"]) == phases
-    assert set(made["parents"]) == {f"nano_base/{len(FROM_WEIGHTS) - 1}-{FROM_WEIGHTS[-3].name}"}
+    assert set(made["metrics"]["loss"]) == phases | {f"2-{FROM_WEIGHTS[-1].name}"}
+    assert set(made["parents"]) == {"nano_base/2-look"}
     assert sum(path.stat().st_size for path in NANO_BASE.iterdir()) < 12_000_000
     assert weights_folder("nano_base") == str(NANO_BASE) and weights_folder("") == ""
 
@@ -40,14 +40,14 @@ def test_they_passed_the_gate() -> None:
     assert mixed["controls"]["blind"]["mean"] <= 0.05 and mixed["controls"]["swapped"]["mean"] <= 0.05
 
 
-@pytest.mark.parametrize("lesson", ["kits", "kits_held_out"])
-def test_they_read_real_fonts(lesson: str) -> None:
+@pytest.mark.parametrize(("lesson", "unseen"), [("kits", 0.03), ("kits_held_out", 0.03), ("apps", 0.1)])
+def test_they_read_real_fonts(lesson: str, unseen: float) -> None:
     """Also of page families, fonts and looks that training never showed: by sight, since another page's picture and a
-    table without pictures hit next to nothing."""
+    table without pictures hit next to nothing. Our own apps are few, and a name has its usual places in them."""
     found = json.loads((NANO_BASE / GATE).read_text(encoding="utf-8"))["lessons"][lesson]
     assert found["present"]["n"] >= 150
     assert found["present"]["low"] > found["controls"]["random_element"]["high"]
-    assert found["controls"]["blind"]["mean"] <= 0.03 and found["controls"]["swapped"]["mean"] <= 0.03
+    assert found["controls"]["blind"]["mean"] <= unseen and found["controls"]["swapped"]["mean"] <= unseen
 
 
 def test_they_load_in_transformers_as_they_are() -> None:
