@@ -2,8 +2,8 @@
 
 The judge bench with what is built from it, and the staircase, need nothing of the rest: they run beside it, in a second
 process. All else runs in this one, the trainer's stages too, so that torch is loaded once. Suites, probes
-and checkpoints beside the agent's (`NOT_RUN`) are left out. The first look (`demo.first_look`) runs without the
-second process.
+and checkpoints beside the agent's (`NOT_RUN`) are left out. How it trains stands in `demo.training`; the first look
+runs without the second process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.demo import first_look, report, report_page
+from dagster_project.demo import report, report_page, training
 from dagster_project.execution.run_stage import output_lock, own_group
 from dagster_project.settings import dagster_home, deployment
 from dagster_project.stages import graph, judges, sources
@@ -89,8 +89,7 @@ def run(report_path: Path) -> int:
     dagster_home.prepare(home)
     # Read before the stages: a first look shortens what they do.
     brief = deployment.load().embedded.size == "tiny"
-    if brief:
-        first_look.shorten()
+    training.train_as(training.FIRST_LOOK if brief else training.WHOLE)
     settings = deployment.load()
     stages = {key: stage for key, stage in graph.stages(settings).items() if stage.job not in NOT_RUN}
     left_out = _apart() if brief else frozenset()

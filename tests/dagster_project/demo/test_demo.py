@@ -1,14 +1,18 @@
-"""A demo after one that was killed."""
+"""A demo: what it trains with, and one after another that was killed."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
-from dagster_project.demo import whole_graph
-from dagster_project.settings import dagster_home
+from dagster_project.demo import training, whole_graph
+from dagster_project.settings import dagster_home, deployment
+from trainer.modeling.checkpoint import read_preset
+from trainer.presets import NANO_BASE
+from trainer.stages.settings import stage_settings
 
 
 def test_places_in_pools_of_a_killed_demo_are_given_back_and_no_others(
@@ -45,3 +49,22 @@ def _job() -> dg.JobDefinition:
         work()
 
     return made
+
+
+@pytest.mark.parametrize("demo", [training.WHOLE, training.FIRST_LOOK])
+def test_what_a_demo_trains_with_is_understood_and_what_is_said_wins(
+    demo: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VESPER_TRAINER", '{"midtrain": {"max_steps": 7, "warmup_steps": 2}}')
+    training.train_as(demo)
+    given = deployment.load().trainer
+    assert given["midtrain"]["batch_size"] == demo["midtrain"]["batch_size"]
+    settings = stage_settings("mid_trained", given)
+    assert settings.weights == "nano_base"  # a demo has no time to learn to see
+    assert settings.midtrain.max_steps == 7
+
+
+def test_the_whole_demo_reads_windows_that_its_weights_see_at_scale_1() -> None:
+    reading = stage_settings("mid_trained", training.WHOLE).reading
+    assert reading.mode == "windows"
+    assert reading.window[0] * reading.window[1] <= read_preset(NANO_BASE).max_pixels
