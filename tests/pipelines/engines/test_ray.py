@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import engine_parts
@@ -29,19 +30,21 @@ pytest.importorskip("ray", reason="the extra ray isn't installed")
 pytestmark = [pytest.mark.slow, pytest.mark.real_parts]
 
 
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def _importable() -> Iterator[None]:
     """The workers of a cluster find no more than what the environment says."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A cluster of one node with two cores, that somebody else started → its address."""
+    """A cluster of one node with four cores, that somebody else started → its address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     folder = Path(_head_folder(f"127.0.0.1:{port}"))
-    words = ["start", "--head", "--block", f"--port={port}", "--num-cpus=2", f"--temp-dir={folder}"]
+    words = ["start", "--head", "--block", f"--port={port}", "--num-cpus=4", f"--temp-dir={folder}"]
     words += ["--node-ip-address=127.0.0.1", "--include-dashboard=false", "--disable-usage-stats"]
     out = (tmp_path_factory.mktemp("ray") / "out").open("w")
     command = [sys.executable, "-m", "ray.scripts.scripts", *words]
@@ -65,8 +68,8 @@ def _head_folder(address: str) -> str:
     return f"/tmp/rayhead-{address.partition(':')[2]}"
 
 
-def _by(**more: object) -> Execution:
-    return Execution(EngineSettings(runner="ray", **more))
+def _by(cluster: str, **more: object) -> Execution:
+    return Execution(EngineSettings(runner="ray", options=(f"--address={cluster}",), **more))
 
 
 def _run(home: Path, execution: Execution, count: int = 3, **does: str) -> list[PartResult]:
@@ -81,43 +84,43 @@ def _becomes(true: Callable[[], bool], seconds: float = 60) -> bool:
     return true()
 
 
-def test_a_killed_worker_s_part_is_begun_once_more(tmp_path: Path) -> None:
-    results = _run(tmp_path, _by(workers=2), n1="die once")
+def test_a_killed_worker_s_part_is_begun_once_more(tmp_path: Path, cluster: str) -> None:
+    results = _run(tmp_path, _by(cluster, workers=2), n1="die once")
     assert [result.counts["sum"] for result in results] == [0, 1, 2]
     assert [len(engine_parts.begun(tmp_path, number)) for number in range(3)] == [1, 2, 1]
 
 
-def test_a_part_whose_worker_dies_twice_is_an_error(tmp_path: Path) -> None:
+def test_a_part_whose_worker_dies_twice_is_an_error(tmp_path: Path, cluster: str) -> None:
     with pytest.raises(EngineError, match=r"part 2 of 3: its worker was lost 2 times .*--workers"):
-        _run(tmp_path, _by(workers=1), n1="die")
+        _run(tmp_path, _by(cluster, workers=1), n1="die")
     assert [len(engine_parts.begun(tmp_path, number)) for number in range(3)] == [1, 2, 0]
 
 
-def test_parts_under_way_end_before_an_error_is_raised_and_no_other_is_begun(tmp_path: Path) -> None:
+def test_parts_under_way_end_before_an_error_is_raised_and_no_other_is_begun(tmp_path: Path, cluster: str) -> None:
     with pytest.raises(ValueError, match="part 0 is bad") as raised:
-        _run(tmp_path, _by(workers=2), 4, n0="fail", n1="sleep")
+        _run(tmp_path, _by(cluster, workers=2), 4, n0="fail", n1="sleep")
     assert "engine_parts.py" in raised.value.__notes__[0]
     [second] = _run(tmp_path, Execution(EngineSettings(runner="in-process")), 2)[1:]
     assert second.skipped and not engine_parts.begun(tmp_path, 2) and not engine_parts.begun(tmp_path, 3)
 
 
-def test_a_part_has_the_cores_that_it_asks_for_to_itself(tmp_path: Path) -> None:
-    _run(tmp_path, _by(workers=2, cpus=2), 2, n0="sleep", n1="sleep")
+def test_a_part_has_the_cores_that_it_asks_for_to_itself(tmp_path: Path, cluster: str) -> None:
+    _run(tmp_path, _by(cluster, workers=2, cpus=2), 2, n0="sleep", n1="sleep")
     begun = [engine_parts.begun(tmp_path, number)[0].split() for number in (0, 1)]
     assert {threads for _, threads in begun} == {"2"}
     assert len({process for process, _ in begun} | {str(os.getpid())}) == 3, "two at a time"
 
 
-def test_what_no_node_has_is_an_error_and_no_endless_wait(tmp_path: Path) -> None:
+def test_what_no_node_has_is_an_error_and_no_endless_wait(tmp_path: Path, cluster: str) -> None:
     with pytest.raises(EngineError, match=r"a part asks for 1 CPU and 99 GPU .*which no node has: \d+ CPU, \d+ GPU"):
-        _run(tmp_path, _by(gpus=99))
+        _run(tmp_path, _by(cluster, gpus=99))
 
 
 def test_no_cluster_at_the_address_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         place = f"127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(EngineError, match=f"engine ray: no cluster answers at {place}"):
-        _run(tmp_path, _by(options=(f"--address={place}",)))
+        _run(tmp_path, _by(place))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
@@ -157,8 +160,8 @@ def test_a_cluster_gives_the_same_bytes_though_a_worker_is_killed(tmp_path: Path
 
     here = Execution(EngineSettings(runner="in-process", part_bytes=1))
     one = unify_source(Store(tmp_path / "one"), "aitw", raw, execution=here)
-    there = EngineSettings(runner="ray", options=(f"--address={cluster}",), part_bytes=1)
-    two = unify_source(Store(tmp_path / "two"), "aitw", raw, execution=Execution(there, kill_one))
+    there = replace(_by(cluster, part_bytes=1), on_event=kill_one)
+    two = unify_source(Store(tmp_path / "two"), "aitw", raw, execution=there)
     assert killed
     assert two.data_version == one.data_version and two.version == one.version
     assert [entry.sha256 for entry in two.files] == [entry.sha256 for entry in one.files]
