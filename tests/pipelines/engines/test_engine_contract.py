@@ -80,7 +80,8 @@ def test_the_first_error_is_raised_and_finished_parts_stay(name: str, tmp_path: 
     run_parts(store, engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 1))
     with pytest.raises(Exception, match="part 1 is bad"):
         run_parts(store, engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 2, n1="fail"), _by(name))
-    results = run_parts(store, engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 2), _by(name))
+    # What stays is in the store: it needs no second start of an engine to be found.
+    results = run_parts(store, engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 2))
     assert [result.skipped for result in results] == [True, False]
 
 
