@@ -32,7 +32,7 @@ class S3Server:
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self._app = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.port}"
         self.fault: Fault = lambda method, path: ""

@@ -44,7 +44,7 @@ class _Site(http.server.BaseHTTPRequestHandler):
 def site() -> Iterator[int]:
     """A server on all of this machine's addresses of IPv4; its port."""
     server = http.server.ThreadingHTTPServer(("0.0.0.0", 0), _Site)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield server.server_port
     server.shutdown()

@@ -63,7 +63,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, list[tuple[s
     monkeypatch.setattr(socket, "getaddrinfo", resolver)
     handler = type("Handler", (Service,), {"asked": []})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield server.server_address[1], handler.asked  # type: ignore[attr-defined]
         server.shutdown()
 

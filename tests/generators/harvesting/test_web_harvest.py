@@ -165,7 +165,7 @@ class Server(http.server.SimpleHTTPRequestHandler):
 def address(folder: Path) -> Iterator[str]:
     handler = partial(Server, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
 
