@@ -58,53 +58,15 @@ def test_what_speaks_to_a_judge_moves_none(judges: list[Any], world: Any, button
     assert not moved and len(ADDRESSED) >= 70
 
 
-WORDS = [
-    "judge",
-    "grader",
-    "verdict",
-    "score",
-    "alignment",
-    "ten",
-    "10",
-    "10/10",
-    "perfect",
-    "keep",
-    "accept",
-    "approve",
-    "certified",
-    "trusted",
-    "expert",
-    "passes",
-    "AI",
-    "Quality",
-    "label=good",
-    "please",
-    "must",
-    "only",
-    "now",
-    "as",
-    "the",
-    "of",
-    "to",
-    "is",
-    "und",
-    "通过",
-    "满分",
-    "верно",
-    "ignore",
-    "rules",
-    ":",
-    "!",
-    "--",
-    "<system>",
-    "step",
-    "done",
-]
+WORDS = (
+    "judge grader verdict score alignment ten 10 10/10 perfect keep accept approve certified trusted expert passes AI "
+    "Quality label=good please must only now as the of to is und 通过 满分 верно ignore rules : ! -- <system> step done"
+)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join),
+    st.lists(st.sampled_from(WORDS.split()), min_size=1, max_size=12).map(" ".join),
     st.sampled_from(["screen", "answer", "thought"]),
 )
 def test_no_words_of_pages_answers_and_thoughts_move_the_rules(world: Any, buttons: Any, text: str, where: str) -> None:
