@@ -13,8 +13,8 @@ _KEPT = "".join(chr(code) for code in range(33, 127))
 
 def same_address(one: str, other: str) -> bool:
     """Whether a browser opens the same page for both: scheme and host in any case, `https` where no scheme is said or
-    `http` is, with or without `www.`, the standard port and the `/` of a bare host, other letters than ASCII written out
-    or escaped."""
+    `http` is, with or without `www.`, the standard port and the `/` of a bare host, other letters than ASCII as they
+    are or escaped."""
     return _parts(one) == _parts(other)
 
 
