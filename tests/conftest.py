@@ -66,8 +66,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what has real parts, and puts slow files first: a worker that got one of them last would leave the others
-    idle. The rest follows by its number of tests, most first."""
+    """Marks what has real parts, and puts slow files first, the longest of them in front: a worker that got one of them
+    last would leave the others idle. The rest follows by its number of tests, most first."""
     folders = tuple(f"{ROOT}/tests/{name}/" for name in WITH_REAL_PARTS)
     for item in items:
         if str(item.path).startswith(folders):
@@ -76,8 +76,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("real_parts") and not properties:
             item.add_marker(pytest.mark.flaky(reruns=1))
     tests = Counter(item.path for item in items)
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (item.path not in slow, -tests[item.path]))
+    slow: dict[Path, float] = {}
+    for item in items:
+        for mark in item.iter_markers("slow"):
+            slow[item.path] = max(slow.get(item.path, 0), mark.kwargs.get("seconds", 0))
+    items.sort(key=lambda item: (item.path not in slow, -slow.get(item.path, 0), -tests[item.path]))
 
 
 def pytest_collection_finish() -> None:

@@ -36,7 +36,7 @@ from trainer.modeling.tensors import REMAINDER
 from trainer.presets import preset
 from trainer.stages.assets import checkpoint_folder
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_parts]
+pytestmark = [pytest.mark.slow(seconds=250), pytest.mark.real_parts]
 
 FEW = {"threads": 1, "num_generations": 2}
 RUN: dict[str, Any] = {

@@ -19,7 +19,7 @@ from dagster_project.settings.deployment import EMBEDDED
 from pipelines.store import Store
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.slow(seconds=70),
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds its processes in /proc"),
 ]
 

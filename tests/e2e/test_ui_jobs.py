@@ -21,7 +21,7 @@ from pipelines.training_data.shards import build_shards
 from trainer.stages.run import run_stage
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.slow(seconds=100),
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds its processes in /proc"),
 ]
 

@@ -34,7 +34,7 @@ from quality.refinement.rewriters import build_rewriter
 from quality.review.queue import build_queue
 from quality.safety.scan import scan_sources
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=55)
 
 SOURCE = "aitz"
 EPISODES = 41

@@ -28,7 +28,7 @@ from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from trainer.stages.run import run_stage
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=90)
 
 ROOT = Path(__file__).parents[3]
 KEY = "checkpoints/mid_trained"

@@ -48,7 +48,7 @@ def test_a_file_that_is_gone_or_says_something_else_is_altered() -> None:
     assert meets({"files": []}, condition)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=80)
 @pytest.mark.real_parts
 @pytest.mark.skipif(bool(find_missing()), reason=f"apt-get install {' '.join(find_missing())}")
 def test_agents_land_where_they_belong_in_real_programs() -> None:

@@ -21,7 +21,7 @@ from pipelines.engines.settings import EngineChoice, EngineSettings
 from pipelines.engines.worker_processes import WorkerProcesses
 from pipelines.store import Store
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=70)
 
 NEEDS = {"beam": "apache_beam", "ray": "ray"}
 """Engines whose package an extra brings."""

@@ -27,7 +27,7 @@ from pipelines.store import PartResult, Store
 from pipelines.unify.unify import unify_source
 
 pytest.importorskip("ray", reason="the extra ray isn't installed")
-pytestmark = [pytest.mark.slow, pytest.mark.real_parts]
+pytestmark = [pytest.mark.slow(seconds=90), pytest.mark.real_parts]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -65,7 +65,7 @@ def _worth(store: Store, base: Path, asset: str, counted: Counted | None = None,
     return build_worth(store, asset, DEPLOYED, config, counted)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=70)
 def test_each_source_is_measured_and_one_that_changed_costs_its_own_probes_alone(
     store: Store, base: Path, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ from schemas.actions import parse
 
 Phone = tuple[PagesWorld, list[Trace]]
 SMALL = BenchConfig(traces=6, screens=5, copies=4, natural=2, seed=5)
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_chromium")]
+pytestmark = [pytest.mark.slow(seconds=75), pytest.mark.usefixtures("shared_chromium")]
 
 
 @pytest.fixture(scope="module")

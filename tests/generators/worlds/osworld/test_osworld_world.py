@@ -52,7 +52,7 @@ def test_a_task_is_false_at_the_start_true_after_its_solution_and_false_after_a_
     gate(osworld, name)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=100)
 @pytest.mark.parametrize("name", sorted(TASKS.keys() - set(QUICK)))
 def test_and_so_is_every_other(osworld: OsworldWorld, name: str) -> None:
     gate(osworld, name)
