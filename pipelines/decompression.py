@@ -131,8 +131,8 @@ class _Closing(io.BufferedReader):
         self._below.close()
 
 
-def unpacked_gzip(data: bytes, name: str = "gzip") -> bytes:
+def unpacked_gzip(data: bytes) -> bytes:
     """Plain bytes of gzip in memory. Raises as `Decompressed` does, and `gzip.BadGzipFile` for anything else."""
     if not data.startswith(_GZIP):
         raise gzip.BadGzipFile(f"not a gzipped file ({data[:2]!r})")
-    return Decompressed(io.BytesIO(data), Allowance(name, len(data))).readall()
+    return Decompressed(io.BytesIO(data), Allowance("gzip", len(data))).readall()

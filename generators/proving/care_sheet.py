@@ -48,7 +48,7 @@ class SheetStep:
         return digest([self.source, self.episode, self.number])
 
 
-def steps_of(episodes: Iterable[Episode], pictures: bool = True) -> list[SheetStep]:
+def steps_of(episodes: Iterable[Episode]) -> list[SheetStep]:
     """The steps of episodes that have an action, with what the rule says of each."""
     listed = []
     for episode in episodes:
@@ -58,7 +58,7 @@ def steps_of(episodes: Iterable[Episode], pictures: bool = True) -> list[SheetSt
             elements = step.screen.elements if step.screen is not None else []
             label = pressed(step.action, elements)
             row, goal = step.row, str(step.row["instruction"])
-            shot = _picture(step.screen) if pictures and step.screen is not None else None
+            shot = _picture(step.screen) if step.screen is not None else None
             listed.append(
                 SheetStep(
                     episode.source,

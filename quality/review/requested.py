@@ -117,17 +117,14 @@ def _open(
     yield from make_samples(rows, bank)
 
 
-def rows_where(
-    paths: Sequence[Path], column: str, values: Sequence[str], columns: Sequence[str] | None = None
-) -> list[Row]:
+def rows_where(paths: Sequence[Path], column: str, values: Sequence[str]) -> list[Row]:
     """Rows of parquet files whose text column is one of `values`; row groups whose statistics exclude them all aren't
-    read. `columns` None: all."""
+    read."""
     # It brings pandas along, which the graph, which imports this module, has no use for.
     import pyarrow.dataset as ds
 
     if not paths or not values:
         return []
-    table = ds.dataset([str(path) for path in paths], format="parquet").to_table(
-        columns=None if columns is None else list(columns), filter=pc.field(column).isin(list(values))
-    )
+    files = ds.dataset([str(path) for path in paths], format="parquet")
+    table = files.to_table(filter=pc.field(column).isin(list(values)))
     return table.to_pylist()  # type: ignore[no-any-return]

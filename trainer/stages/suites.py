@@ -28,8 +28,6 @@ from trainer.suites.registry import CARE, SUITES, suite
 from trainer.suites.run import run_suite
 
 AGENT, CODE_VERSION = "checkpoints/unified", "2"
-WORLDS = tuple(name for name, one in SUITES.items() if one.kind == "worlds")
-"""Suites that need no files of anybody's."""
 USED = {
     "worlds": ("limit", "seed", "attempts", "temperature", "workers"),
     "grounding": ("limit", "seed"),
