@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import sqlite3
 import sys
 import threading
 import time
@@ -34,6 +35,7 @@ JOBS = ("refresh_sources", "collect_rounds", "build_corpus", "train")
 NOT_RUN = ("train_others", "evaluate_suites", "measure_worth")
 """What nobody waits for; suites and probes would take as long as all of the others."""
 ROUNDS = 2
+"""Of the generation loop; a first look has one, which shows how tasks come about, and not what the next one learns."""
 MARK = "vesper/demo"
 """Tag of a demo's runs."""
 
@@ -95,13 +97,14 @@ def run(report_path: Path) -> int:
     left_out = _apart() if brief else frozenset()
     stages = {key: stage for key, stage in stages.items() if key not in left_out}
     # A stage of rounds runs once a round.
-    runs = sum(ROUNDS if stage.by_round else 1 for stage in stages.values())
+    rounds = 1 if brief else ROUNDS
+    runs = sum(rounds if stage.by_round else 1 for stage in stages.values())
     print(f"Vesper demo: {len(stages)} assets into {home}", flush=True)
     progress = DemoProgress(runs)
     # Two demos in one folder would run each other's stages.
     with output_lock(home, "demo"):
         end_killed()
-        _execute(progress, brief)
+        _execute(progress, brief, rounds)
     names = sources.enabled(settings)
     built = report.make(Store(home), names, [key for key, stage in stages.items() if not stage.by_round])
     built["failed"] = progress.failed
@@ -118,7 +121,8 @@ def run(report_path: Path) -> int:
         print(f"failed: {key}: {reason.splitlines()[0]}", file=sys.stderr)
     if left_out:
         print(
-            f"A first look: few steps of training, and without {', '.join(sorted(left_out))}; `vesper demo` makes all."
+            f"A first look: few steps of training, one round of generation, and without "
+            f"{', '.join(sorted(left_out))}; `vesper demo` makes all."
         )
     left = runs - progress.number
     print(
@@ -148,9 +152,9 @@ def end_killed() -> None:
             history.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
-def _execute(progress: DemoProgress, brief: bool) -> None:
+def _execute(progress: DemoProgress, brief: bool, rounds: int) -> None:
     """The jobs one after the other, each as a run of its own in the instance's history; the second process beside,
-    unless this is a brief demo."""
+    unless this is a brief demo. `rounds`: of the generation loop."""
     context = multiprocessing.get_context("spawn")
     stated: Any = context.Queue()
     other = context.Process(target=_beside, args=(stated,))
@@ -163,7 +167,7 @@ def _execute(progress: DemoProgress, brief: bool) -> None:
             for name in JOBS:
                 # Rounds are collected from what the loop makes, so it runs first.
                 if name == "collect_rounds":
-                    _generate(runs)
+                    _generate(runs, rounds)
                 print(f"--- {name}", flush=True)
                 done = runs.job(name)
                 # Everything else is built from gold.
@@ -212,6 +216,7 @@ def _listen(stated: Any, progress: DemoProgress) -> None:
 def _runs(listener: Any, *, beside: bool) -> Iterator[Runs]:
     """What runs the jobs' assets in this process and tells the listener of each."""
     import dagster as dg
+    import sqlalchemy
 
     for kind in (dg.PreviewWarning, dg.BetaWarning):
         warnings.filterwarnings("ignore", category=kind)
@@ -219,6 +224,8 @@ def _runs(listener: Any, *, beside: bool) -> Iterator[Runs]:
     from dagster_project.assets import factory
 
     quiet()
+    # Each of some thousand events is a commit of its own: waiting for the disk is a tenth of a first look and more.
+    sqlalchemy.event.listen(sqlalchemy.Engine, "connect", _without_waiting)
     settings = deployment.load()
     loaded = definitions.build(settings, here=graph.stages(settings))
     # Taken off again below: the process may go on with something else.
@@ -228,6 +235,14 @@ def _runs(listener: Any, *, beside: bool) -> Iterator[Runs]:
             yield Runs(loaded, history, _apart(), beside)
     finally:
         factory.listeners.remove(listener)
+        sqlalchemy.event.remove(sqlalchemy.Engine, "connect", _without_waiting)
+
+
+def _without_waiting(connection: object, _: object) -> None:
+    """Dagster's history in SQLite is handed to the system, not to the disk: a killed demo loses nothing of it, a power
+    cut may. The store's files are synced as ever."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF")
 
 
 @dataclass(frozen=True)
@@ -255,9 +270,9 @@ class Runs:
         return bool(done.success)
 
 
-def _generate(runs: Runs) -> None:
+def _generate(runs: Runs, rounds: int) -> None:
     """Rounds of the generation loop, each promoted before the next begins, as the sensors do."""
-    for number in range(1, ROUNDS + 1):
+    for number in range(1, rounds + 1):
         name = round_name(number)
         print(f"--- generate_round {name}", flush=True)
         # Partitions must be known to Dagster before a run names one.

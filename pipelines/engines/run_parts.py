@@ -64,9 +64,11 @@ def run_parts(
     execution: Execution | None = None,
     *,
     stage: str = "",
+    start_s: float = 0.0,
 ) -> list[PartResult]:
     """Run the parts of an asset that aren't there yet, and return the results of all, in order. `stage`: by whose
-    setting, where that isn't the asset's own.
+    setting, where that isn't the asset's own. `start_s`: what each worker loads before its first part, in seconds,
+    beside what unify or judge import (an encoder of texts).
 
     The first error of a part is raised once those under way have ended; finished parts stay. Raises `EngineError` for
     a part whose receipt isn't here though it was run, `ValueError` for an unknown engine.
@@ -79,7 +81,7 @@ def run_parts(
     if missing:
         progress = _Progress(asset, missing, execution)
         with progress:
-            chosen_engine(execution.engine.of(stage or asset), missing).map(
+            chosen_engine(execution.engine.of(stage or asset), missing, start_s).map(
                 name_of(function), [part.argument for part in missing], progress.ended
             )
         if store.copies is not None:
@@ -88,14 +90,15 @@ def run_parts(
     return [result or _made(store, asset, part) for part, result in zip(parts, found, strict=True)]
 
 
-def chosen_engine(choice: EngineChoice, parts: Sequence[PartCall[T]]) -> PartsEngine:
-    """The engine for these parts. `auto`: worker processes for two parts and more that take `PAYS_FROM_S` together, if
-    there is more than one core (or worker) to run them."""
+def chosen_engine(choice: EngineChoice, parts: Sequence[PartCall[T]], start_s: float = 0.0) -> PartsEngine:
+    """The engine for these parts. `auto`: worker processes for two parts and more that take `PAYS_FROM_S` together, and
+    twice `start_s` more, if there is more than one core (or worker) to run them."""
     name = choice.runner
     if name == AUTO:
         several = min(len(parts), choice.workers or usable_cores()) > 1
         # Two parts, one core: worker processes would only take turns.
-        pays = several and sum(part.seconds for part in parts) >= PAYS_FROM_S
+        # Two workers halve the work, so they have won back what each loads at twice as much of it.
+        pays = several and sum(part.seconds for part in parts) >= PAYS_FROM_S + 2 * start_s
         name = PROCESSES if pays else IN_PROCESS
     return find_member("engine", name, ENGINES)(choice)
 

@@ -44,6 +44,7 @@ from pipelines.training_data.removed import CONTAMINATION
 from quality.contamination.gold_scan import QUARANTINE, GoldScanPart, Hits, run_scan_part
 from quality.contamination.pair_pictures import draw_pairs
 from quality.contamination.suite_index import KINDS, SuiteIndex, pin, settings
+from quality.evidence.embedding import LOAD_S
 from quality.items.part import rows_by_part
 from schemas.ids import digest
 
@@ -93,7 +94,7 @@ def find_contamination(
         for (source, key), spec in specs.items():
             part = GoldScanPart(*where, spec, *known, (manifests[source].asset, manifests[source].version), key)
             calls.append(PartCall(part, (spec,), rows[source][key] / ROWS_A_SECOND, rows[source][key]))
-        parts = run_parts(store, ASSET, run_scan_part, calls, execution)
+        parts = run_parts(store, ASSET, run_scan_part, calls, execution, start_s=LOAD_S)
         for result in parts:
             build.add(result)
         hits = _read(build, parts, "hits", Hits.schema)

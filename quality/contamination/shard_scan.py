@@ -33,8 +33,8 @@ from schemas.tables import Column
 
 ASSET = SCAN
 CODE_VERSION = "4"
-ROWS_A_SECOND = 100
-"""Packed rows that one core reads and looks for, roughly."""
+BYTES_A_SECOND = 10e6
+"""Of packed rows that one core reads and looks for, roughly: most of it is decoding their pictures."""
 NO_PICTURE_LEAKED = CheckSpec("no evaluation picture in the shards", "A packed picture equals one of a suite")
 NO_TEXT_LEAKED = CheckSpec("no evaluation instruction in the shards", "A packed instruction equals one of a suite")
 ALL_READ = CheckSpec("every packed row was read", "The scan couldn't read rows or pictures of the shards")
@@ -73,8 +73,8 @@ def scan_shards(store: Store, suites: Sequence[str], execution: Execution | None
         known = (tuple(suites), pin(store.home, index), source.version)
         calls = []
         for name, spec in specs.items():
-            part, rows = ShardPart(str(store.home), build.version, spec, *known, name), entries[name].rows or 0
-            calls.append(PartCall(part, (spec,), rows / ROWS_A_SECOND, rows))
+            part, entry = ShardPart(str(store.home), build.version, spec, *known, name), entries[name]
+            calls.append(PartCall(part, (spec,), entry.bytes / BYTES_A_SECOND, entry.rows or 0))
         for result in run_parts(store, ASSET, run_shard_part, calls, execution):
             build.add(result)
             counts.update(result.counts)

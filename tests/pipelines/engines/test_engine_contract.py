@@ -117,6 +117,8 @@ def test_auto_starts_workers_where_they_pay(tmp_path: Path) -> None:
     assert isinstance(chosen_engine(two, parts[:1]), InProcess)
     assert isinstance(chosen_engine(two, parts[:3]), InProcess)
     assert isinstance(chosen_engine(EngineChoice(workers=1), parts), InProcess)
+    # Workers that load an encoder first have more to win back.
+    assert isinstance(chosen_engine(two, parts, start_s=60.0), InProcess)
     with pytest.raises(ValueError, match="engine: expected one of in-process, processes, beam.* did you mean beam"):
         chosen_engine(EngineChoice(runner="beam2"), parts)
     with pytest.raises(ValueError, match="engine ray: expected --address=HOST:PORT, found 'auto'"):
