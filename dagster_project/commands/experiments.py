@@ -23,7 +23,7 @@ from trainer.stages.experiments import GROUP, JUDGED, MAINLINE, MIXED, Experimen
 ACTIONS = ("new", "list", "compare")
 EXAMPLES = """examples:
   vesper experiments new lr_high --set midtrain.learning_rate=0.01 --stage mid_trained --run
-  vesper experiments new more_vqa --set 'mixture.shares={"vqa":0.5,"grounding":0.5}' --stage mixture --run
+  vesper experiments new unrepeated --stage mixture --run --set mixture.max_repeats=1
   vesper experiments new nano_judge --set judge.name=nano --stage verdicts/aitz --run
   vesper experiments list
   vesper experiments compare mainline lr_high --out lr_high.html
@@ -106,7 +106,11 @@ def _new(store: Store, options: argparse.Namespace) -> int:
     work = StageWork(store, given, judge, progress=sys.stderr.isatty(), partition=experiment.name)
     for key in experiment.wanted if options.now else ():
         manifest = makes[f"{GROUP}/{key}"].run(work)
-        print(f"{manifest.asset} {manifest.version}{'' if manifest.checks_passed else ': checks failed'}")
+        print(f"{manifest.asset} {manifest.version}")
+        # What blocks it, too: nothing reads or compares a version that failed.
+        for check in manifest.checks:
+            if check.blocking and not check.passed:
+                print(f"  failed: {check.name}: found {check.found}, expected {check.expected}")
     return 0
 
 

@@ -20,7 +20,8 @@ from trainer.modeling.batches import row_images
 from trainer.stages.compared import SAMPLES, Comparison, DifferingSample, Figure, SideWords, picture_url
 from trainer.statistics import over, paired
 
-MIXTURES = SideWords("answer", "in training", "left out")
+MIXTURES = SideWords("answer", "taken more often", "less often")
+_NOTHING = np.zeros(0, np.int16)
 VERDICTS = SideWords("data", "kept", "not kept")
 MEASURES = ("kept", "score", "judged")
 """Of verdicts: the share that a judge keeps, its mean score as a share of 10, and the share that it has a score for."""
@@ -33,7 +34,7 @@ Pair = tuple[Manifest, Manifest]
 
 def compare_mixtures(store: Store, stage: str, sides: Sides, versions: Pair) -> Comparison:
     """Token shares of two mixtures by objective, source, platform and action type (exact, so without intervals; `n`
-    is the tokens that there are), and samples that train by one of them alone."""
+    is the tokens that there are), and samples that they take a different number of times."""
     one, other = ({(row["group"], row["name"]): row for row in read.read("shares").to_pylist()} for read in versions)
     figures = []
     for group, name in dict.fromkeys((*one, *other)):
@@ -44,14 +45,14 @@ def compare_mixtures(store: Store, stage: str, sides: Sides, versions: Pair) -> 
         # An objective that nothing is there of says nothing.
         if max(count):
             figures.append(Figure(group, name, exact[0], exact[1], exact[2]))
-    chosen = [_rows_by_shard(read) for read in versions]
-    none = np.zeros(0, np.int64)
+    taken = [_repeats_by_shard(read) for read in versions]
     unlike = [
-        (shard, int(row))
-        for shard in sorted(chosen[0].keys() | chosen[1].keys())
-        for row in np.setxor1d(chosen[0].get(shard, none), chosen[1].get(shard, none))
+        (shard, int(row), (int(first[row]), int(second[row])))
+        for shard in sorted(taken[0].keys() | taken[1].keys())
+        for first, second in [_alike([side.get(shard, _NOTHING) for side in taken])]
+        for row in np.flatnonzero(first != second)
     ]
-    samples = [_mixed(store, versions, chosen, *unlike[at]) for at in _evenly(len(unlike))]
+    samples = [_mixed(store, versions, *unlike[at]) for at in _evenly(len(unlike))]
     return Comparison(stage, sides, versions, tuple(figures), {}, tuple(samples), len(unlike), MIXTURES)
 
 
@@ -59,10 +60,20 @@ def _exact(mean: float, count: int) -> dict[str, Any]:
     return {"mean": mean, "low": None, "high": None, "n": count}
 
 
-def _rows_by_shard(mixture: Manifest) -> dict[str, np.ndarray]:
-    """Shard → its rows that train."""
-    taken = mixture.read("mixture", columns=["shard", "rows"])
-    return {row["shard"].as_py(): row["rows"].values.to_numpy() for row in _scalars(taken)}
+def _repeats_by_shard(mixture: Manifest) -> dict[str, np.ndarray]:
+    """Shard → how often each of its rows trains in an epoch, up to the last that does."""
+    found = {}
+    for row in _scalars(mixture.read("mixture", columns=["shard", "rows", "repeats"])):
+        rows = row["rows"].values.to_numpy()
+        found[row["shard"].as_py()] = dense = np.zeros(int(rows.max(initial=-1)) + 1, np.int16)
+        dense[rows] = row["repeats"].values.to_numpy()
+    return found
+
+
+def _alike(sides: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The same lengths for both: rows behind the last that trains don't."""
+    length = max(map(len, sides))
+    return [np.pad(side, (0, length - len(side))) for side in sides]
 
 
 def _scalars(table: Any) -> list[dict[str, Any]]:
@@ -77,21 +88,17 @@ def _evenly(count: int) -> list[int]:
     return sorted(set(np.linspace(0, count - 1, min(count, SAMPLES)).astype(int).tolist())) if count else []
 
 
-def _mixed(
-    store: Store, versions: Pair, chosen: Sequence[Mapping[str, np.ndarray]], shard: str, row: int
-) -> DifferingSample:
-    takes = tuple(bool(np.isin(row, side.get(shard, ()))) for side in chosen)
+def _mixed(store: Store, versions: Pair, shard: str, row: int, times: tuple[int, int]) -> DifferingSample:
     # By the side that takes it: the other one may have been made of other shards.
-    [path] = shards_of(store, versions[takes.index(True)], [shard])
+    [path] = shards_of(store, versions[0 if times[0] else 1], [shard])
     sample = _row_of(path, row)
-    first, second = ("takes it" if took else "leaves it" for took in takes)
     images = row_images(sample)
     return DifferingSample(
         str(sample["sample_id"]),
         prompt_text(sample["messages"])[-300:],
         str(sample["answer"]),
-        (first, second),
-        (takes[0], takes[1]),
+        (f"{times[0]} times an epoch", f"{times[1]} times an epoch"),
+        (times[0] > times[1], times[1] > times[0]),
         picture_url(images[-1]) if images else "",
     )
 
