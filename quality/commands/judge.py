@@ -6,6 +6,7 @@ Reads `steps*.parquet`, `samples*.parquet`, `screens*.parquet` and `screens/`; w
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 
 from pipelines.commands import SOURCE, write_report
 from pipelines.engines.run_parts import Execution
+from pipelines.extensions import is_outside
 from pipelines.store import Store
 from quality.commands.folder_store import unified_folder
 from quality.evidence.episode import Habits
@@ -44,6 +46,9 @@ def judge_directory(
     config = with_cache(config, out_dir)
     chosen, store = build_judge(config), Store(out_dir / ".store")
     unified_folder(store, in_dir, execution or Execution())
+    # Whoever writes a judge of their own edits it between two calls, and mustn't be shown what it said before.
+    if any(map(is_outside, (config.name, *config.members))):
+        shutil.rmtree(store.root(f"verdicts/{SOURCE}"), ignore_errors=True)
     manifest = judge_source(store, SOURCE, chosen, config=config, execution=execution)
     for name, table in (("verdicts", Verdicts), ("costs", JudgeCosts)):
         pq.write_table(manifest.read(name, table.schema), out_dir / f"{name}.parquet")

@@ -14,6 +14,7 @@ from pipelines.engines.run_parts import Execution
 from pipelines.engines.settings import EngineSettings
 from pipelines.unify import buckets
 from quality.commands.judge import judge_directory
+from quality.judges.registry import JudgeConfig
 from schemas.actions import Click, Finished
 from schemas.tables import Samples, Screens, Steps
 
@@ -89,6 +90,30 @@ def test_a_second_call_judges_what_changed_and_another_folder_is_judged_anew(
     report = judge_directory(written(tmp_path / "less", less, world, 1), out)
     assert report["items"] == 4 + 4 and len(pq.read_table(out / "verdicts.parquet")) == 2 + 4 + 4
     assert (folder / "screens").is_dir() and any((folder / "screens").rglob("*.png")), "only links to it went"
+
+
+OWN = """
+from pathlib import Path
+from quality.judges.rules import RulesJudge
+
+class Own(RulesJudge):
+    def judge(self, *asked):
+        with (Path(__file__).parent / "asked").open("a") as stream:
+            stream.write("x")
+        return super().judge(*asked)
+
+def own(config):
+    return Own()
+"""
+
+
+def test_a_judge_of_your_own_is_asked_each_time(tables: dict[str, pa.Table], world: Any, tmp_path: Path) -> None:
+    """It may have been edited since, and says nothing of that."""
+    folder = written(tmp_path / "in", tables, world, 1)
+    (tmp_path / "own.py").write_text(OWN)
+    for times in (1, 2):
+        judge_directory(folder, tmp_path / "out", JudgeConfig(f"{tmp_path}/own.py:own"))
+        assert (tmp_path / "asked").read_text() == "x" * times
 
 
 def test_a_folder_without_rows_is_refused(tmp_path: Path) -> None:
