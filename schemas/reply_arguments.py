@@ -34,7 +34,7 @@ _NAMES = "content|app|url|text|keys?|box|start|end|direction"
 _OUR_MORE = {  # the same, with a name of our own: no text that people type holds that
     (space, quote): re.compile(
         rf"{quote}(?:\s*,\s*(?:{_NAMES}{'|option' if 'SelectOption' in types else ''})\s*=|"
-        rf"{_BEFORE_CALL}(?i:{'|'.join(types)})\s*\()"
+        rf"\s*\)[^()'\"]{{0,24}}(?<!\w)(?i:{'|'.join(types)})\s*\()"
     )
     for space, types in SPACES.items()
     for quote in "'\""
@@ -80,6 +80,9 @@ def named_point(arguments: str, name: str) -> Point | None:
     closed = _POINT_END.search(arguments, opened.end()) if opened else None
     if opened is None or closed is None:
         return None
+    # Of two points of one name nobody knows which is meant.
+    if re.compile(rf"\b{name} ?=").search(arguments, closed.end()):
+        raise ValueError(f"reply: expected one {name}, found {arguments[:80]!r}")
     return centre(numbers_in(arguments[opened.end() : closed.start()]))
 
 
@@ -107,12 +110,13 @@ def keys(arguments: str) -> tuple[str, ...]:
 
 
 def pressed_together(written: tuple[str, ...]) -> tuple[str, ...]:
-    """One name `ctrl+c`, and behind a modifier `ctrl c` and `ctrl-c`, as keys; `+` and `ctrl++` hold the key `+`."""
+    """One name `ctrl+c`, and behind a modifier `ctrl c`, `ctrl, c` and `ctrl-c`, as keys; `+` and `ctrl++` hold the key
+    `+`."""
     if len(written) != 1:
         return written
-    first = re.match(r"([A-Za-z]+)[ -]", written[0])
+    first = re.match(r"([A-Za-z]+)[ ,-]", written[0])
     # A blank separates keys only behind a modifier: "page down" is one key.
-    separator = "[+ -]" if first and first[1].lower() in MODIFIERS else "[+]"
+    separator = "(?:, ?|[+ -])" if first and first[1].lower() in MODIFIERS else "[+]"
     # Not before the end, so that the key `+` itself stays.
     parts = [part.strip() for part in re.split(rf"{separator}(?=.)", written[0], flags=re.DOTALL)]
     return tuple(parts) if all(parts) else written

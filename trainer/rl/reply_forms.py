@@ -45,7 +45,10 @@ _TAGS = re.compile(
     re.IGNORECASE,
 )
 _MOLMO = re.compile(rf"\bx1?=[\"'](?P<x>{_NUMBER})[\"'][ \t]{{1,4}}y1?=[\"'](?P<y>{_NUMBER})[\"']")
-_ARGUMENTS = re.compile(rf"\bx[ ]?=[ ]?(?P<x>{_NUMBER})[ ]?,[ ]?y[ ]?=[ ]?(?P<y>{_NUMBER})")
+_ARGUMENTS = re.compile(rf"\bx[ ]?[=:][ ]?(?P<x>{_NUMBER})(?:[ ]?,[ ]?|[ ])y[ ]?[=:][ ]?(?P<y>{_NUMBER})")
+_BARE = re.compile(rf"\s{{0,8}}{_GROUP}\s{{0,8}}[.]?\s{{0,8}}")
+_WIDE = str.maketrans("（）［］，：＝", "()[],:=")
+"""Marks as Chinese keyboards write them."""
 _BRACKETS = re.compile(rf"[\[(][ \t\n]{{0,4}}{_GROUP}")  # the innermost bracket, so that a row of them costs no more
 _NUMBERS = re.compile(_NUMBER)
 _KEYS = ("point_2d", "bbox_2d", "coordinate", "coordinates", "point", "bbox", "box", "position", "click")
@@ -73,7 +76,7 @@ def read_point(reply: str) -> ReplyPoint | None:
     if len(reply) > MAX_REPLY:
         return None
     # numbers in a thought or before the last <answer> are considerations, not the reply
-    said = _ANSWER.split(_THOUGHT.split(reply)[-1])[-1]
+    said = _ANSWER.split(_THOUGHT.split(reply)[-1])[-1].translate(_WIDE)
     # from the most explicit form to the loosest: a pair of numbers also stands inside JSON and tags
     for form, find in (
         ("JSON", _of_json),
@@ -81,6 +84,7 @@ def read_point(reply: str) -> ReplyPoint | None:
         ("tag", _of_tag),
         ("[x,y]", _of_brackets),
         ("x=,y=", _of_arguments),
+        ("x,y", _of_bare),
     ):
         if (numbers := find(said)) is not None:
             return _point(numbers, form)
@@ -159,6 +163,12 @@ def _of_tag(text: str) -> tuple[float, ...] | None:
 
 def _of_brackets(text: str) -> tuple[float, ...] | None:
     return _group(_BRACKETS, text)
+
+
+def _of_bare(text: str) -> tuple[float, ...] | None:
+    """Numbers and nothing else: within a sentence they may be anything."""
+    found = _BARE.fullmatch(text)
+    return _group(_BARE, text) if found else None
 
 
 def _group(pattern: re.Pattern[str], text: str) -> tuple[float, ...] | None:

@@ -31,6 +31,9 @@ FORMS = {
     '<tool_call>{{"name": "use", "arguments": {{"action": "click", "coordinate": [{x}, {y}]}}}}</tool_call>': "JSON",
     '{{"action": "CLICK", "position": [{x}, {y}]}}': "JSON",
     "pyautogui.click(x={x}, y={y})": "x=,y=",
+    "x: {x}, y: {y}": "x=,y=",
+    "（{x}，{y}）": "[x,y]",
+    "<think>Not 7.</think> {x}, {y}": "x,y",
 }
 
 
@@ -50,7 +53,9 @@ def test_a_box_is_its_centre_and_a_refusal_stays_one() -> None:
         assert in_thousandths(refused, frame, (1920, 1080)) == (-1, -1)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("reply", ["", "I don't know.", "[1,2,3]", "[a,b]", '{"point": ["1", 2]}', "<point></point>"])
+@pytest.mark.parametrize(
+    "reply", ["", "I don't know.", "at 3, 4 or so", "[1,2,3]", "[a,b]", '{"point": ["1", 2]}', "<point></point>"]
+)
 def test_a_reply_without_a_point_gives_none(reply: str) -> None:
     assert read_point(reply) is None
 
