@@ -125,6 +125,9 @@ def unify(options: argparse.Namespace) -> int:
     failed = report["failed"]
     if report["damaged_files"]:
         print(f"note: {report['files']} native files, damaged: {'; '.join(report['damaged_files'])}")
+    if report["images_broken"]:
+        # Their rows are mapped all the same, so no count of rows shows that every picture is junk.
+        print(f"note: {report['images_broken']} pictures can't be read; see {options.out / 'quarantine.jsonl'}")
     current = Store(options.out / ".store").current(f"unified/{options.source}")
     if current is None or current.data_version != report["data_version"]:  # only what passed becomes current
         failures = "; ".join(f"{name}: {said}" for name, said in failed.items())

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import native
 import pyarrow.parquet as pq
 import pytest
 from tfrecords import aitw_features, android_control_features, write_examples
@@ -335,3 +336,13 @@ def test_warnings_of_the_pipeline_are_heard(
     out = tmp_path / "out"
     assert cli.main(["unify", "screenqa", "--raw", str(tmp_path / "raw"), "--out", str(out)]) == 2
     assert "test.json: its reader stopped: ValueError: an odd file" in caplog.text
+
+
+def test_pictures_that_cannot_be_read_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    native.fixture("aitz").write(tmp_path)
+    pictures = [file for file in (tmp_path / "raw").rglob("*") if file.suffix in (".png", ".jpg")]
+    for file in pictures:
+        file.write_bytes(b"<!doctype html>" * 9)
+    words = ["unify", "aitz", "--raw", str(tmp_path / "raw"), "--out", str(tmp_path / "out")]
+    assert cli.main(words) == 0 and len(pictures) > 3
+    assert f"note: {len(pictures)} pictures can't be read" in capsys.readouterr().out
