@@ -26,19 +26,17 @@ from pipelines.native import json_array
 ItemCount = Callable[[str], int]
 IdOf = Callable[[Any], str | None]
 BOM = "\ufeff"
+"""The byte order mark that some editors and exports put before UTF-8."""
+FIRST_LINE_BYTES = 64 << 20
+SHOWN_CHARS = 2000
+BATCH_ROWS = 32
+"""Rows of parquet at a time: with a 4K picture in each that is some 300 MB."""
 
 
 def text_of(data: bytes) -> str:
     """The bytes of a text file, or of its beginning, as text without a byte order mark. Never fails on bytes that are
     no text: what reads it then says what is wrong."""
     return data.decode("utf-8", "backslashreplace").removeprefix(BOM)
-
-
-"""The byte order mark that some editors and exports put before UTF-8."""
-FIRST_LINE_BYTES = 64 << 20
-SHOWN_CHARS = 2000
-BATCH_ROWS = 32
-"""Rows of parquet at a time: with a 4K picture in each that is some 300 MB."""
 
 
 def count_of(word: str) -> ItemCount:
