@@ -47,11 +47,13 @@ FIRST_LOOK: dict[str, Any] = {
     "validation_rows": 16,
     # so few steps teach little; larger ones, or those of the tower, would unlearn what it can do
     "midtrain": {"max_steps": 24, "batch_size": 8, "warmup_steps": 4, "learning_rate": 1e-4, "freeze_vision": True},
+    # a step in our three tags has some forty tokens; a reply that rambles isn't waited for
     "offline": {
-        "updates": 2,
-        "eval_steps": 2,
+        "updates": 1,
+        "eval_steps": 1,
         "prompts": 4,
         "num_generations": 4,
+        "grpo": {"max_completion_length": 48},
         "validation_limit": 8,
         "validation_samples": 1,
         "held_out_limit": 8,
@@ -59,7 +61,7 @@ FIRST_LOOK: dict[str, Any] = {
     },
     "online": {"updates": 1, "tasks_per_update": 2, "num_generations": 2, "reference": {"episodes": 2}},
     "merge": {"validation_rows": 8, "density": 0.5, "lambda": 1.0},
-    "evaluate": {"grounding": 24, "navigation": 6},
+    "evaluate": {"grounding": 24, "navigation": 6, "max_new_tokens": 48},
     "episodes": {"attempts": 8},
 }
 """Settings of training of a first look."""
