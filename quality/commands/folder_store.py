@@ -21,7 +21,7 @@ from schemas.tables import Samples, Screens, Steps
 
 CODE_VERSION = "1"
 TABLES = {"steps": Steps, "samples": Samples, "screens": Screens}
-ROWS = CheckSpec("rows", "the folder holds no row")
+ROWS = CheckSpec("the folder holds rows", "The folder holds no row")
 
 
 def unified_folder(store: Store, in_dir: Path, execution: Execution) -> Manifest:

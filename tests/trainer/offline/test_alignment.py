@@ -104,14 +104,14 @@ def test_histories_hold_the_nearest_thought_of_a_right_action() -> None:
 
 def test_an_entry_of_several_lines_is_one_entry() -> None:
     typed, said = Type("a\nb\n2. c"), Type("new\nline")
-    lines = [(1, history_entry(typed, "web")), (2, "Click(box=(1,2))"), (3, "Click(box=(1,2))")]
+    lines = [(1, history_entry(typed, "web", "action")), (2, "Click(box=(1,2))"), (3, "Click(box=(1,2))")]
     chat = messages("navigation", navigation_text("write\nHistory:\n1. nothing", lines))
     old = [history_line(0, typed, "web"), history_line(1, Click((1, 2)), "web"), history_line(2, Type("b"), "web")]
     changes = dict(zip(old, (history_line(0, said, "web"), "2. Wait() (it loads)", "3. never shown"), strict=True))
     found = prompt_text(with_history(chat, changes))
     assert found == navigation_text(
         "write\nHistory:\n1. nothing",
-        [(1, history_entry(said, "web")), (2, "Wait() (it loads)"), (3, "Click(box=(1,2))")],
+        [(1, history_entry(said, "web", "action")), (2, "Wait() (it loads)"), (3, "Click(box=(1,2))")],
     )
     assert with_history(chat, {}) == chat
 

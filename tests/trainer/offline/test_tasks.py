@@ -40,6 +40,8 @@ def rows_of(derivers: list[str], verdict: RunVerdict) -> list[dict[str, Any]]:
             "width_px": 64,
             "height_px": 64,
             "action_text": [*ACTIONS, format(Finished())][step],
+            "thought": None,
+            "conclusion": None,
             "target_box": None,
         }
         for step, sha in enumerate(PICTURES)

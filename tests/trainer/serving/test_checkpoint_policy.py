@@ -16,6 +16,7 @@ from red_seer import RedSeer, hits, screen
 from generators.policies.episode import run_episode
 from generators.policies.policy import PastTurn, PolicyError, PolicyView
 from generators.policies.registry import POLICIES, build_policy
+from pipelines.derivers.base import DeriveConfig
 from pipelines.derivers.navigation import navigation
 from pipelines.prompts import prompt_text
 from schemas.action_types import Click, Scroll, Type
@@ -54,6 +55,7 @@ def test_it_keeps_the_contract_of_policies(checkpoint: Checkpoint) -> None:
 def test_its_prompt_is_that_of_the_training_data(checkpoint: Checkpoint) -> None:
     class Looks:
         sizes = {"s": (224, 160)}
+        config = DeriveConfig()
 
     actions = [said.action for said in PAST] + [Click((5, 5))]
     episode = [

@@ -206,7 +206,7 @@ def test_what_is_no_profile_is_said_in_a_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"own\.toml: .*reply tags: expected frame relative"):
         load_profile(str(own))
     own.write_text('reply = "prose"\n' + "".join(f"[{k}]\nuser = 'Go.'\n" for k in KINDS))
-    forms = "tags, tool_call, calls or pyautogui"
+    forms = "tags, tool_call, calls, pyautogui or words"
     with pytest.raises(ValueError, match=rf"expected \{{goal\}} in user.*reply: expected {forms}, found"):
         load_profile(str(own))
 
