@@ -289,8 +289,12 @@ def profile_step(
     prompts ask for them. Never raises on text: `error` says why there is no action."""
     frame = _sides(PROFILES[profile].frame, size_px)
     # the own forms first: a call of another family may look like a part of one of ours
-    read = (read_form(text, form, frame, space) for form in PROFILES[profile].actions)
-    return next((reply for reply in read if reply.action is not None), None) or parse_reply(text, space)
+    reply = ModelReply()
+    for form in dict.fromkeys((*PROFILES[profile].actions, "tags")):
+        reply = read_form(text, form, frame, space)
+        if reply.action is not None:
+            break
+    return reply
 
 
 def step_in_profile(text: str, profile: ReplyProfile, space: ActionSpace, size_px: Size) -> bool:
