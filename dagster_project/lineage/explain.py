@@ -1,4 +1,5 @@
-"""One item from its native row to the checkpoints that trained on it: what each stage decided, in its own words."""
+"""One item from its native row to the checkpoints that trained on it, and what its kind is worth to them: what each
+stage decided, in its own words."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from dagster_project.lineage.identify import Identity, current, identify
 from dagster_project.lineage.item_outcomes import KINDS, ItemOutcome, item_outcomes
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.origins import dataset_licence, revision_of
-from dagster_project.lineage.rows import Row, TableVersions, plain_json, with_rounds, without_round
+from dagster_project.lineage.rows import Row, TableVersions, isin, plain_json, with_rounds, without_round
 from dagster_project.lineage.subjects import find_subject
 from dagster_project.lineage.touched import MIXTURE, SHARDS, chosen, forward, places
 from dagster_project.settings import deployment
@@ -23,6 +24,7 @@ from pipelines.mapping.adapter import Raw, Record
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 from schemas.ids import GENERATED_SOURCE, canonical_json
+from trainer.worth import tables as worth
 
 VERDICT = [
     "item_id",
@@ -83,6 +85,7 @@ def explain(manifests: Manifests, word: str, native: bool = False) -> Answer:
     answer["trajectory"] = _trajectory(manifests, found)
     answer["hygiene"] = _hygiene(corpus, names)
     answer |= _corpus(manifests, corpus, found)
+    answer["worth"] = _worth(corpus, found, unified or gold)
     return answer
 
 
@@ -310,6 +313,25 @@ def _corpus(manifests: Manifests, corpus: CorpusVersions, found: Identity) -> An
         "checkpoints": reached.plain()["checkpoints"],
         "evaluations": [t.asset for t in reached.evaluations],
     }
+
+
+def _worth(corpus: CorpusVersions, found: Identity, rows: list[Row]) -> list[Answer]:
+    """What probes measured of what the item belongs to: its source, a sample's deriver and objective. Nobody measures
+    single items: their share of a training is far below what three seeds can tell."""
+    wanted = {(kind, found.source) for kind in (worth.LEFT_OUT, worth.ALONE, worth.GENERATION)}
+    for row in rows if found.kind == "sample" else ():
+        deriver = (plain_json(row["provenance"]) or {}).get("deriver")
+        wanted |= {(worth.OBJECTIVE, row["objective"]), (worth.DERIVER, str(deriver))}
+    columns = ["kind", "subject", "points", "low", "high", "says", "questions", "seeds", "rows"]
+    subjects = {subject for _, subject in wanted}
+    return [
+        # The version, as a measurement speaks of the corpus of its day.
+        {**row, "asset": asset, "version": measured.version}
+        for asset in worth.ASSETS
+        if (measured := corpus.get(asset)) is not None
+        for _, row in corpus.table(asset, "worth").where(columns, isin("subject", subjects))
+        if (row["kind"], row["subject"]) in wanted
+    ]
 
 
 def _plain(outcome: ItemOutcome) -> Answer:

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dagster_project.lineage.tables import clean, table
+from trainer.worth.page import interval_text
 
 SHOWN = 8
 """Rows of a section that text shows; JSON has them all."""
 
 
 def explain_lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Native row, rules, verdicts, what became of it, duplicates, shards, checkpoints."""
+    """Native row, rules, verdicts, what became of it, duplicates, shards, checkpoints, worth."""
     yield clean(answer["item"])
     yield from _native(answer["native"])
     for row in _some(answer.get("quarantine", [])):
@@ -35,6 +36,13 @@ def explain_lines(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {clean(row['item_id'])} rejected: {clean(row['reason'])}"
     yield from _hygiene(answer.get("hygiene", {}))
     yield from _corpus(answer)
+    for row in answer.get("worth", []):
+        yield (
+            f"worth: {row['kind']}, {clean(row['subject'])}: {interval_text(row['points'], row['low'], row['high'])} "
+            f"points ({row['says']}), {row['asset']} {row['version']}"
+        )
+    if answer.get("worth") == []:
+        yield "worth: not measured (vesper worth --what sources)"
 
 
 def _some(rows: Sequence[object]) -> Sequence[Any]:

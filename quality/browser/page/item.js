@@ -151,6 +151,9 @@ function stage(name, lines, more) {
   return node;
 }
 
+const signed = (value) => `${value < 0 ? "" : "+"}${value.toFixed(1)}`;
+const points = ({ points: mean, low, high }) => `${signed(mean)}${low === null || high === null ? "" : ` [${signed(low)}, ${signed(high)}]`} points`;
+
 const short = (version) => String(version || "").slice(0, 16);
 
 function chainNodes(told) {
@@ -167,6 +170,7 @@ function chainNodes(told) {
   const samples = [`${told.samples || 0} samples`, ...Object.entries(fates).map(([meaning, count]) => `${count} ${meaning}`)];
   const shards = (told.shards || []).map((one) => `${one.shard}, row ${one.row}${one.repeats === null ? "" : `, ${one.repeats} times in the mixture`}`);
   const trained = (told.checkpoints || []).map((one) => `${one.asset}@${short(one.version)}${one.current ? " (current)" : ""}`);
+  const worth = (told.worth || []).map((one) => `${one.kind}, ${one.subject}: ${points(one)} (${one.says}), ${one.asset}@${short(one.version)}`);
   const nodes = [stage("Native row", native, told.native)];
   if (told.quarantine) nodes.push(stage("Not mapped", told.quarantine.map((one) => `${one.reason}: ${one.detail}`), told.quarantine));
   else nodes.push(stage("Mapped", rows, told.row));
@@ -176,6 +180,7 @@ function chainNodes(told) {
   nodes.push(stage("Verdicts", verdicts), stage("Repairs and gold", repairs));
   if (hygiene.length) nodes.push(stage("Hygiene", hygiene, told.hygiene));
   nodes.push(stage("Samples", samples), stage("Shards", shards), stage("Checkpoints that trained on it", trained));
+  if (told.worth) nodes.push(stage("Worth of its kind", worth.length ? worth : ["not measured yet: vesper worth --what sources"], worth.length ? told.worth : null));
   const line = make("li", undefined, "copy");
   line.append(make("p", "the same in a terminal"), make("code", `vesper explain ${quoted(told.item)}`));
   return [...nodes, line];

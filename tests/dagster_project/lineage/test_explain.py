@@ -19,6 +19,7 @@ from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.training_data.shards import build_shards
 from quality.duplicates.dedup import DISPLACED
 from schemas.tables import Samples, Trajectories
+from trainer.worth import tables as worth
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,18 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Store:
         "end_state": "{}",
     }
     commit(store, "generation/verified/round_001", {}, {"trajectories": Trajectories.table([run])})
+    commit(store, worth.SOURCES, {}, {"worth": worth.Worth.table([of(worth.LEFT_OUT, "aitz", 1.25, -0.5, 3.0)])})
+    deriver = json.loads(next(s for s in samples_of(store, "aitz") if s["parents"])["provenance"])["deriver"]
+    rules = [of(worth.RULE, "refined", 9.0), of(worth.DERIVER, "another", 9.0), of(worth.DERIVER, deriver, -2.0)]
+    commit(store, worth.RULES, {}, {"worth": worth.Worth.table(rules)})
     return store
+
+
+def of(kind: str, subject: str, points: float, low: float | None = None, high: float | None = None) -> dict[str, Any]:
+    """A row of the table `worth`."""
+    empty = dict.fromkeys(worth.Worth.schema.names, 0)
+    words = {"treatment": "with", "control": "without", "says": "says nothing", "loss_says": "says nothing"}
+    return {**empty, **words, "kind": kind, "subject": subject, "points": points, "low": low, "high": high}
 
 
 def told(store: Store, item: str, native: bool = False) -> dict[str, Any]:
@@ -80,6 +92,9 @@ def test_a_derived_sample_from_native_row_to_checkpoints(corpus: Store) -> None:
     assert {t["asset"] for t in answer["checkpoints"]} == {"checkpoints/mid_trained", "checkpoints/unified"}
     kind = answer["fates"][sample["sample_id"]]["kind"]
     assert kind == ("trained" if shard["repeats"] else "not_drawn")
+    assert [(row["asset"], row["points"]) for row in answer["worth"]] == [(worth.SOURCES, 1.25), (worth.RULES, -2.0)]
+    [of_its_source] = told(corpus, sample["parents"][0])["worth"]
+    assert (of_its_source["low"], of_its_source["version"]) == (-0.5, corpus.require(worth.SOURCES).version)
 
 
 def test_why_a_sample_does_not_train(corpus: Store) -> None:
@@ -213,7 +228,9 @@ def test_the_command_in_text_and_json(corpus: Store, capsys: pytest.CaptureFixtu
     data = ["--home", str(corpus.home)]
     for item in (samples_of(corpus, "aitz")[0]["sample_id"], "t-0", "episode:aitz/1"):
         assert main(["explain", item, *data]) == 0
-        assert "checkpoints: " in capsys.readouterr().out
+        said = capsys.readouterr().out
+        measured = f"worth: {worth.LEFT_OUT}, aitz: +1.2 [-0.5, +3.0] points (says nothing), worth/sources "
+        assert "checkpoints: " in said and (measured if "t-0" not in item else "worth: not measured") in said
         assert main(["explain", item, *data, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["kind"] in ("sample", "episode")
 
