@@ -36,15 +36,15 @@ from trainer.modeling.tensors import REMAINDER
 from trainer.presets import preset
 from trainer.stages.assets import checkpoint_folder
 
-pytestmark = [pytest.mark.slow(seconds=250), pytest.mark.real_parts]
+pytestmark = [pytest.mark.slow(seconds=150), pytest.mark.real_parts]
 
 FEW = {"threads": 1, "num_generations": 2}
 RUN: dict[str, Any] = {
     "midtrain": {
-        "max_steps": 250,
+        "max_steps": 150,
         "batch_size": 4,
         "max_length": 512,
-        "learning_rate": 3e-3,
+        "learning_rate": 8e-3,
         "warmup_steps": 20,
         "eval_steps": 0,
         "threads": 1,
