@@ -5,6 +5,9 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import re
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +19,7 @@ from made_once import run_folder
 from pipelines.store import Store
 
 ROOT = Path(__file__).parents[1]
+IN_MEMORY = Path("/dev/shm")
 
 # A busy machine is no failure: properties are held to their claims, not to milliseconds.
 settings.register_profile("vesper", deadline=None, print_blob=True)
@@ -49,6 +53,21 @@ for."""
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # pytest-xdist keeps the order given below
+    if "PYTEST_XDIST_WORKER" not in os.environ and "TMPDIR" not in os.environ and _memory_is_roomy():
+        # All that tests write lies in memory: stores, journals and Dagster's database wait for the disk at each commit.
+        # What a killed process has written is as safe there, and that a commit asks for the disk has tests of its own.
+        os.environ["TMPDIR"] = str(IN_MEMORY)
+        tempfile.tempdir = None  # so that it is looked up anew
+
+
+def _memory_is_roomy() -> bool:
+    """Whether this machine has a folder in memory, and 10 GB of memory that nobody uses (a run fills some two)."""
+    try:
+        free = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+        roomy = free is not None and int(free[1]) > 10_000_000
+        return roomy and os.access(IN_MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(IN_MEMORY).free > 10_000_000_000
+    except OSError:
+        return False
 
 
 @pytest.hookimpl(optionalhook=True)
