@@ -272,8 +272,14 @@ class Store:
         if text is None:
             # A version may have been replaced by a takedown: say so, as nobody collects those by mistake.
             found = json.loads(self._text(root / version / TOMBSTONE) or "{}")
-            more = f"; records of it were taken down, {found['replaced_by']} took its place" if found else ""
-            raise StoreError(f"{asset}: no manifest of version {version}{more}")
+            # A worker on another machine may have an empty folder of its own at the home's path.
+            more = (
+                f"records of it were taken down, {found['replaced_by']} took its place"
+                if found
+                else "was it collected, or is that another machine's disk? Machines share a home by a shared folder or "
+                "an object store (VESPER_STORE_URL)"
+            )
+            raise StoreError(f"{asset}: no manifest of version {version} in {self.home}; {more}")
         if self.copies is None:
             return Manifest.from_json(text, root)
         try:
