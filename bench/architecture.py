@@ -5,8 +5,6 @@ is. Writes the picture (docs/img/architecture.svg) and the tables between the pa
 nothing; exit code 1 where a file isn't what would be written.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import re

@@ -5,8 +5,6 @@ slow. Each row of the table is a group of tests; the fuzzers among them draw ten
 Exit code 1 where anything got in, where a test didn't run, and where all of it took more than ten minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Figures of the small things: canonical action text by column, and how long the definitions take to load."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ screens, no pictures), starts `vesper browse` on it, and times requests over HTT
 the 95th percentile of `--times` requests of each kind, on whatever cores this process may use (`taskset -c 0,1`).
 """
 
-from __future__ import annotations
-
 import argparse
 import http.client
 import json

@@ -9,8 +9,6 @@ about one source through a server on loopback; each figure is kept with where it
 devices to measure stands among the assumptions, and every one of them is an option.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

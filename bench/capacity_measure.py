@@ -1,7 +1,5 @@
 """Figures that docs/capacity.md is computed from: what `make demo`, `make bench` and `bench/generation.py` left."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import time

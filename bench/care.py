@@ -10,8 +10,6 @@ Exit code 1 where fewer than 98 % of the episodes land where they belong, or a c
 recall is below 0.95, false alarms above 2 %, or fewer than 500 steps were labelled; for `heldout` by the first two.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections import Counter, defaultdict

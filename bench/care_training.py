@@ -10,8 +10,6 @@ success not lower beyond the interval. Resumable: episodes, checkpoints (within 
 folder. Exit code 1 where the wanted isn't reached.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import json

@@ -10,8 +10,6 @@ are hashed from them) and what a clock wrote isn't compared.
 AFTERs. Prints one line for each file that differs; exit code 1 if any does, or if a file is on one side alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -16,8 +16,6 @@ semhash is no dependency: it lives in an environment that the bench makes in the
 whose interpreter is $VESPER_SEMHASH_PYTHON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ Prints, for each script, how many pairs are decided right, and which aren't. The
 is decided as all users of the encoder decide it (`quality.duplicates.same_text.similarities`).
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass

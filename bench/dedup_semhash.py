@@ -3,8 +3,6 @@
 Its index (usearch, as it comes) and its own threshold query, which its deduplication begins with.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ All come from the worlds' own templates and seeds: instructions of phone tasks a
 them joined), and single steps ("Tap the Save button") over the elements of those sites.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 from random import Random

@@ -11,8 +11,6 @@ that were lost and to what, trajectories lost or done twice (exit code 1 for any
 CPU of authority and queues per trajectory.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -13,8 +13,6 @@ Held-out success is greedy; intervals are of a bootstrap over rows and, independ
 Everything lies in DIR, so that a run that was killed goes on. `--small` is a smoke run, whose figures say nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

@@ -6,8 +6,6 @@ that the truth has not (another box than the one asked for, the other press, the
 supervised data has: what rewards settle afterwards, domain by domain.
 """
 
-from __future__ import annotations
-
 import io
 import random
 from collections.abc import Iterator

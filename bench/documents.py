@@ -8,8 +8,6 @@ by its plan: the goal must not hold at the start, nor before the last step, and 
 than 95 of 100 do.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

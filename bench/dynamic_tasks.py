@@ -4,8 +4,6 @@ HOME is a store with `task_pool/dynamic` ($VESPER_HOME by default; `vesper demo`
 as online RL opens it, reset to the task's start, and has to show a screen.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence

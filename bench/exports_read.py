@@ -6,8 +6,6 @@ writes to OUT a JSON line for each row that came out: its turns (role and text, 
 picture) and the digests of its pictures' pixels. The loader decides all of it.
 """
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import importlib.machinery

@@ -1,7 +1,5 @@
 """A measured number beside the limits that it is held to, as benches print it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

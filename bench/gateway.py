@@ -9,8 +9,6 @@ peer is one bare commit of a row to SQLite with that setting, there. Over HTTP a
 same server's empty answer.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -3,8 +3,6 @@
 python bench/gateway_roles.py echo | relay PORT | streams PORT | hold PORT COUNT NODES PREFIX
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

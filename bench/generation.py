@@ -7,8 +7,6 @@ yield as verified, feasibility and policy success by the world's truth, false po
 trajectories a device-hour; and what annotators alone, without the world's rule, would have verified.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -9,8 +9,6 @@ Each part is a process of its own, so that one that fails or runs out of memory 
 says why. Weights are random, in the published shapes, and screens are drawn: nothing is loaded from anywhere.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -4,8 +4,6 @@ A share of the data sheet's peak (MFU) says little where the card itself stays b
 product runs faster than on any data.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -14,8 +14,6 @@ such screens, `--group` to each; with `--beta` above 0 there is a reference. Sam
 the sequences, each counted once.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import json

@@ -9,8 +9,6 @@ those of `reply_logprobs` in packed rows, as in a step of GRPO. Random weights k
 uniform distribution hide any fault: the last norm is scaled so that they have a standard deviation of 3.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

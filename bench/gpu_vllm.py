@@ -8,8 +8,6 @@ A model of random weights (see gpu_sampling.py) is saved, a server of it is star
 replies to drawn screens. vLLM is that of `make serve`, or of $VLLM; where there is none, the answer says so.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

@@ -7,8 +7,6 @@ slope between the last two scales: 1 is linear. Writes growth.json and growth.sv
 is past 1.1 or memory past its bound.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

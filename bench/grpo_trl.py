@@ -8,8 +8,6 @@ replies; the reference's log-probabilities from its own reference model; the los
 plain k3.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@ corpus: half stand alone, half lie in clusters of near copies, as the screens of
 same pairs is asserted before a figure counts.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ half. The bare loop is a thread pool that calls the SDK and reads nothing; ours 
 They take turns, the best of some rounds counts, and both must have got all answers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -4,8 +4,6 @@ Everything is drawn or scripted, without a browser, a server of others or a GPU;
 stands beside the goal that it was built for; exit code 1 where one is missed.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

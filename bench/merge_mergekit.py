@@ -5,8 +5,6 @@
 Prints a JSON list of {"seconds", "mib"} of each merge, see `bench.timing.measured_memory`.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

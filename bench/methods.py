@@ -8,8 +8,6 @@ it is done, so that a run that was ended goes on. The difference from the refere
 bootstrap over seeds, and few seeds make it wide or, if they agree, narrower than it should be.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

@@ -1,7 +1,5 @@
 """Native files of the size that a bench needs: AITW as a parquet re-pack (flat), AITZ as JSON files (nested)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -17,8 +17,6 @@ Exit code 1 if data differs, is missing or damaged, if a part that was whole was
 if a later night spent more than 1.5 times the changed share of any figure.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

@@ -4,8 +4,6 @@ Native files are those of the embedded generator at its smallest size, one seed 
 (`make_shards`) and put into place night by night.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

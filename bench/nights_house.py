@@ -4,8 +4,6 @@ Each is started again when it ends, as a container would be. What the house does
 as the UI asks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

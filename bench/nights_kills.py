@@ -1,7 +1,5 @@
 """What is killed during the second night, one after the other."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A backfill of rounds, as somebody launches it in the UI: partitions of the generation loop, by the daemon's runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from bench.nights_house import WHERE, House

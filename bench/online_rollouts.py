@@ -8,8 +8,6 @@ the slowest: its rollouts a minute.
     python bench/online_rollouts.py [SMALL]      SMALL > 1 divides the updates
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -5,8 +5,6 @@ What a competent user writes: one function from a native row to a step row, plai
 (outcome and app of its episode) is looked up in dicts that Arrow's group_by makes beforehand.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -7,8 +7,6 @@ environments have comes in our versions (constraints.txt), so that a comparison 
 The benches use the interpreter that $VESPER_PEERS_PYTHON names, or make an environment in the temporary folder.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -7,8 +7,6 @@ that passed, the peak of the process's memory, and a digest of all rows it wrote
 last line says whether the checkouts agree on them. Exit code 1 if they don't.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import io

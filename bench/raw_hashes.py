@@ -1,7 +1,5 @@
 """Fingerprints of native files: by as many threads as there are cores, beside one file after the other."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

@@ -7,8 +7,6 @@ Ours and datasets take turns in one process.
 MosaicML streaming and LitData run in the peers' environment (`bench/peers_env.py`).
 """
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -5,8 +5,6 @@
 Prints {reader: {way of opening pictures: CPU seconds of an epoch}}.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import types

@@ -5,8 +5,6 @@ same data in this process, on one core (unless a name says otherwise), best of s
 asserted before they count. One file a theme: `rows()` yields its lines.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import inspect

@@ -5,8 +5,6 @@ server on loopback. Online RL runs in step (`sync`), as its rollouts would else 
 the staircase's can't, and is left out. Exit code 1 if an asset's data differ, or if one is missing on either side.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

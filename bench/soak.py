@@ -12,8 +12,6 @@ Exit code 1 if a verified trajectory was lost, one is there twice, one differs f
 were made again than steps were in flight at failures and kills.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -8,8 +8,6 @@ again. At the end all is stopped, and what stands is counted: processes, X serve
 folders of sessions. Exit code 1 if a process, X server or lease is left, or no task was done.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

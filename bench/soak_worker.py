@@ -7,8 +7,6 @@ What it notes besides the journal is the soak's independent record: a line for e
 trajectory that was reported to it as ended.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -6,8 +6,6 @@ count. Prints a line for each figure, with its limit; exit code 1 where one is p
 wanted, the limit is what it has: it gets no worse.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import os
@@ -190,7 +188,7 @@ def main() -> int:
     figures = [
         *import_figures(),
         *text_figures(root, files),
-        Figure("lines outside tests (wanted: 125,000)", outside, most=185_000),
+        Figure("lines outside tests (wanted: 125,000)", outside, most=183_000),
     ]
     print("\n".join(map(str, figures)))
     return 0 if all(figure.fine for figure in figures) else 1

@@ -1,7 +1,5 @@
 """TFRecord: GZIP files of Examples with pictures → columns, checksums verified, beside a plain protobuf loop."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 import tempfile

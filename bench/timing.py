@@ -1,7 +1,5 @@
 """How figures are taken: CPU seconds on one core, best of some rounds, one line of results.json each."""
 
-from __future__ import annotations
-
 import gc
 import time
 from collections.abc import Callable

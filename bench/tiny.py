@@ -1,7 +1,5 @@
 """Drawn screens and a tiny model's processor, for benches that need a batch and no data."""
 
-from __future__ import annotations
-
 import io
 import random
 from dataclasses import replace

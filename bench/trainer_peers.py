@@ -14,8 +14,6 @@ a larger merge.
 The peers live in an environment of their own, see `bench/peers_env.py`.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import subprocess

@@ -12,8 +12,6 @@ Packing is a count, not a time: the share of a sequence's places that hold a tok
 each padded to its longest.
 """
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

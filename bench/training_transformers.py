@@ -5,8 +5,6 @@
 Prints {"loss" of the first step, "tokens" and "tokens_per_s" of the steps after the first WARM}, by CPU seconds.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -7,8 +7,6 @@ planted and the distance to the goal say: the exact plan of a site, the shortest
 that stands beside a replay searches the same sites, so this measures the replays, not how a weaker policy would do.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import io

@@ -4,8 +4,6 @@ do.
 Nothing here asks what made the samples: each answer is read from its row and carried out in a fresh world.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter, defaultdict

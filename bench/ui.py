@@ -5,8 +5,6 @@ assets, is drawn in a Chromium with an empty cache; and from the click on Materi
 source on embedded data. `--pictures` keeps the lineage view. Take the figures on a quiet machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

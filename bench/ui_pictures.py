@@ -5,8 +5,6 @@ made it, then, in a history of its own, at a source that gets more native files 
 assets have plots to show. Look at the pictures before they are kept.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Figures of unify: full step rows, read and written, beside `datasets.map`; peak memory; what a change costs."""
 
-from __future__ import annotations
-
 import gc
 import json
 import shutil

@@ -5,8 +5,6 @@ the rules and refined by each number of worker processes, in a store of its own 
 that passed, and the share of the first; exit code 1 if the data versions differ.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

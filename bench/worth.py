@@ -9,8 +9,6 @@ Corpora are built in a real Chromium. Everything lies in DIR, so that a run that
 content. `--small` is a smoke run, whose figures say nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

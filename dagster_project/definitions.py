@@ -1,7 +1,5 @@
 """Vesper's Dagster definitions: what `vesper web` serves."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import dagster as dg

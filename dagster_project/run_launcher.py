@@ -11,8 +11,6 @@ public way to look after runs either. `pyproject.toml` holds Dagster below the n
 real server.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 

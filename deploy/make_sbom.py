@@ -4,8 +4,6 @@ Of the environment that runs this, or of a lock, with the hashes of its files. T
 /opt/vesper/sbom.json, `make sbom` the second. Debian's packages are in the image's own list (`dpkg -l`).
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.metadata
 import json

@@ -9,8 +9,6 @@ nodes' settings and, each in a file of its own, the API keys of an administrator
 built.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -8,8 +8,6 @@ The column `asset` says which asset a row is of. Without SQL the views are print
     python docs/sql.py > tables.sql && duckdb -init tables.sql
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

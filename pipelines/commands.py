@@ -4,8 +4,6 @@ in `quality.commands` and read and report with what is here.
 The store that makes resuming possible lies in `OUT/.store`; what is exported are copies, so editing one harms nothing.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

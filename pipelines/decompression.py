@@ -3,8 +3,6 @@
 What a few packed bytes unpack to is counted as it comes, headers and all, before anything is held whole.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -8,8 +8,6 @@ one dict. Wherever a setting names a member, it may also say where another one s
     ~/judges/landing.py:landing    the same of a file
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

@@ -4,8 +4,6 @@
 whoever lacks one is told which: see `without_extra`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Where the store lies that commands and the graph work on."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

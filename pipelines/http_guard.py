@@ -7,8 +7,6 @@ after the page was loaded. Each of those shows in what the browser adds to the r
 in the form of a body that a page may send without being asked whether it may (anything but JSON).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass

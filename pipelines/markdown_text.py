@@ -1,7 +1,5 @@
 """Text that comes from data, written so that no Markdown reader takes any of it for markup."""
 
-from __future__ import annotations
-
 import html
 import re
 

@@ -1,7 +1,5 @@
 """A port that can't be opened, told in one line: which, why, who holds it, and what to say instead."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager

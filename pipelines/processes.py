@@ -1,7 +1,5 @@
 """Ends child processes: by request, then by force, and with the process that started them."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

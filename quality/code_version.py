@@ -1,7 +1,5 @@
 """Versions that hold a digest of the code they stand for: edited code rebuilds what it made."""
 
-from __future__ import annotations
-
 import io
 import tokenize
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 `parse_columns(format_columns(arguments)) == arguments`, and both agree with the scalar `format` and `parse`.
 """
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

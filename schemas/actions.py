@@ -6,8 +6,6 @@ text only; `parse_reply` is the lenient reader of what models write. Which actio
 say is what it was taught.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

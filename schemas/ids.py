@@ -1,7 +1,5 @@
 """Ids: pure functions of native content, so the same record has the same id on every run and machine."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import hashlib

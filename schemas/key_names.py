@@ -1,7 +1,5 @@
 """One name for each key, whatever a dataset, a model or a person calls it."""
 
-from __future__ import annotations
-
 MODIFIERS = frozenset({"alt", "ctrl", "meta", "shift"})
 ENTER = "enter"
 _KEYS = """

@@ -5,8 +5,6 @@ side, and nothing that is searched for scans to the end before it fails: either 
 seconds (`tests/schemas/test_replies.py` times shapes of both kinds).
 """
 
-from __future__ import annotations
-
 import re
 
 from schemas.action_types import ACTION_SPACE, SPACES, ActionSpace, Point

@@ -6,8 +6,6 @@ A table's class is the only list of its columns. Type checkers read files and ru
 a file; it is written from the classes alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

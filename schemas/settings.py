@@ -10,8 +10,6 @@ stands, the setting, what was expected and what was found. Numbers stay as they 
 version of what is made from them is a digest of their text.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import types

@@ -4,8 +4,6 @@ add_flags(parser, Grpo(), ["beta"])        --beta BETA   Weight of the KL term; 
 given_flags(options, ["beta"])             {"beta": 0.1}, or {} where it isn't given
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import textwrap

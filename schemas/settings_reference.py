@@ -1,7 +1,5 @@
 """Settings as a page to read: a table of each model, with default, range and text."""
 
-from __future__ import annotations
-
 import json
 import types
 import typing

@@ -5,8 +5,6 @@ and `Steps.check(table)` raises on a table that isn't one. The version stands in
 file written with the schema, so a reader can refuse what it doesn't know.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """A checkpoint exported: its Hugging Face folder whole, with a model card, lineage, and the licences of its data."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Every preset is the true Qwen3-VL architecture. `nano` is small enough for two c
 configuration: their weights come from `from_pretrained`, their tokenizer and image processor from the same place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ Samples of one screen or episode are not independent, so whole clusters are draw
 95 %; all draws follow a seed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

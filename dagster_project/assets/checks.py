@@ -1,7 +1,5 @@
 """A manifest's checks as asset checks by name: nothing downstream runs on data that failed one that blocks."""
 
-from __future__ import annotations
-
 import functools
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Lines to copy from an asset's page: how to open this version in the tools that people use."""
 
-from __future__ import annotations
-
 from dagster_project.lineage.model_card import MODEL
 from dagster_project.stages.stage import GraphStage
 from pipelines.exports.corpus import asset_of

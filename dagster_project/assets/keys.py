@@ -1,7 +1,5 @@
 """Keys of stages as Dagster has them."""
 
-from __future__ import annotations
-
 import dagster as dg
 
 

@@ -5,8 +5,6 @@ deployment gives as the default; only what a person changes goes over it, for th
 what is made as the deployment's own value would.
 """
 
-from __future__ import annotations
-
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A manifest as an asset's metadata: numbers that plot over nights, ages of inputs, pictures."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass

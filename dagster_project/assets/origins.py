@@ -1,7 +1,5 @@
 """Where an asset comes from: the code of its function, and the columns that its own are taken from."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import re

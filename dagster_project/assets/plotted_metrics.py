@@ -4,8 +4,6 @@ Dagster plots each numeric entry of the metadata over an asset's materialisation
 beside these, but under names that come and go with what there was to count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

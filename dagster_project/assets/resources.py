@@ -1,7 +1,5 @@
 """What assets are given: the store, and which judge to ask."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a source was found to be worth, on the source's own page: points beside costs, plotted over measurements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import dagster as dg

@@ -1,7 +1,5 @@
 """When the training tail starts by itself: an input's data has changed."""
 
-from __future__ import annotations
-
 import dagster as dg
 
 from dagster_project.assets.keys import asset_key

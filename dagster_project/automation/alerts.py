@@ -4,8 +4,6 @@ Where to is said in `deployment.yaml`; secrets come from the environment alone: 
 room is one) and $VESPER_ALERT_SMTP_PASSWORD. What runs and data say goes out as plain text.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import smtplib

@@ -5,8 +5,6 @@ whatever state (`corpus_after_refresh`), and the training tail by a condition on
 (`training_tail`). No asset has both a schedule and a condition.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

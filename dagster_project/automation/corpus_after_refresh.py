@@ -4,8 +4,6 @@ A night refreshes many sources, in runs of their own (`new_raw_files`) and in on
 whatever state; what the corpus takes is each source's last good gold, so a run after the last of them sees all.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """`new_raw_files`: a source is refreshed when the files in its native folder have changed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import stat

@@ -9,8 +9,6 @@ together with its cursor before it starts the first run: a daemon that dies befo
 and comes to the same key; one that dies later takes up the same requests, and passes over runs that are there already.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

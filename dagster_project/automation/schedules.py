@@ -1,8 +1,6 @@
 """What starts at its time of the day: the nightly refresh, the hourly look for new revisions, and, where somebody
 switched it on, the measurement of worth."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dagster as dg

@@ -1,7 +1,5 @@
 """What starts when data has changed: the training tail, and suites where somebody switched them on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import dagster as dg

@@ -1,7 +1,5 @@
 """`vesper browse`: the corpus of a store on a local page."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import time

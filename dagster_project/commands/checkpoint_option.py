@@ -1,7 +1,5 @@
 """A checkpoint that a command is given: a folder, or the name of an asset of the store."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A corpus that a command is given: a folder that `vesper unify` or `refine` wrote, or the name of an asset."""
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import re

@@ -1,7 +1,5 @@
 """`vesper dagster-home`."""
 
-from __future__ import annotations
-
 import argparse
 
 from dagster_project.settings.dagster_home import prepare

@@ -1,7 +1,5 @@
 """`vesper unify | dedup | shard`: the pipeline's steps on plain folders, without a store."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`vesper demo`."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`vesper desktop gate`: every task of the desktop held to its gate, in real programs."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -4,8 +4,6 @@ One machine needs no configuration: `vesper gateway serve` makes its keys once i
 owner alone) and runs the lease authority and one gateway node. Several machines share a config file or the environment.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

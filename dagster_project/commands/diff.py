@@ -1,7 +1,5 @@
 """`vesper diff A B`: what entered and left the corpus between two versions, and why."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`--engine`, `--workers`, `--engine-option`: who runs the parts of what a command makes."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -1,7 +1,5 @@
 """`vesper eval`: any suite, for a checkpoint folder or a served model, beside its controls."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

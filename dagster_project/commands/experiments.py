@@ -1,7 +1,5 @@
 """`vesper experiments new | list | compare`: trainings, mixtures and judges beside the mainline."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

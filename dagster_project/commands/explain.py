@@ -1,7 +1,5 @@
 """`vesper explain ITEM_ID`: one item from its native row to the checkpoints that trained on it."""
 
-from __future__ import annotations
-
 import argparse
 
 from dagster_project.commands.lineage import show

@@ -1,7 +1,5 @@
 """`vesper export corpus|pool|checkpoint --to FORM DIR`: corpus, tasks or a checkpoint as other trainers load them."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """`vesper harvest`: web pages and desktop programs turned into screens with elements, a source like any other."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from pathlib import Path

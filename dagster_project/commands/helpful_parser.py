@@ -1,7 +1,5 @@
 """An `ArgumentParser` whose errors name the nearest of what is known, and errors of the system as people read them."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 from collections.abc import Sequence

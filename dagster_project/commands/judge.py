@@ -1,7 +1,5 @@
 """`vesper judge`, `vesper judge train`, `vesper refine`: scoring and repairing plain folders, without a store."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from pathlib import Path

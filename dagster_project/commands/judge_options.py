@@ -1,7 +1,5 @@
 """What every command that asks a judge takes: which judge, its endpoint, its second opinion, its trained folder."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

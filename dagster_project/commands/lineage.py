@@ -1,7 +1,5 @@
 """`vesper lineage`: back to the native files, forward to the checkpoints, and what a withdrawal makes stale."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import textwrap

@@ -1,7 +1,5 @@
 """`vesper play`: tasks of a world played by a checkpoint, in a real browser, and left as pictures to look at."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

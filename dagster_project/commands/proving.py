@@ -1,7 +1,5 @@
 """`vesper staircase | nano-base`: what proves the trainer, by hand."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

@@ -1,7 +1,5 @@
 """`vesper eval recorded`: runs that the harnesses of computer benchmarks wrote, scored from their folders."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from dataclasses import asdict

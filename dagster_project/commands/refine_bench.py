@@ -1,7 +1,5 @@
 """`vesper refine bench`: what refinement makes of a corpus with a known share of planted low fidelity."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from dataclasses import asdict

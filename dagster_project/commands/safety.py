@@ -1,7 +1,5 @@
 """`vesper scan`: planted triggers, personal data and credentials in a unified folder."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """`vesper serve`: a checkpoint behind the OpenAI protocol, on this machine; `vesper serve rollouts`: behind vLLM's
 rollout protocol, for a learner."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import secrets

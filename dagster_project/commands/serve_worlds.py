@@ -1,7 +1,5 @@
 """`vesper serve worlds`: tasks and their worlds behind the protocol of OpenEnv, for trainers that aren't ours."""
 
-from __future__ import annotations
-
 import argparse
 
 from dagster_project.commands.serve_model import server_access, until_stopped

@@ -1,7 +1,5 @@
 """`vesper sources list --markdown`: the descriptors as the page docs/sources.md."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from pipelines.mapping.card import Descriptor

@@ -1,7 +1,5 @@
 """`vesper sources list | pull`."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

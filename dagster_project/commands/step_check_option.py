@@ -1,7 +1,5 @@
 """What every command that lets a policy act takes: whether its actions are checked before they are carried out."""
 
-from __future__ import annotations
-
 import argparse
 
 from generators.policies.policy_maker import PolicyMaker

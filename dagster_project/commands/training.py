@@ -1,7 +1,5 @@
 """`vesper train | merge`."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """`vesper verify`: is every file of a store still what was written?"""
 
-from __future__ import annotations
-
 import argparse
 
 from dagster_project.commands.store_option import add_store, open_store

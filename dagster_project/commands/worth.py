@@ -1,7 +1,5 @@
 """`vesper worth`: what data is worth to the agent, by probes; points beside costs, with intervals."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """What improved at each stage, read from the committed manifests: `report.json` and the table that the demo prints."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 All text of data, pages and models is escaped, and the page forbids itself to load anything.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import io

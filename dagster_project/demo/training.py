@@ -5,8 +5,6 @@ The first look is the whole way from raw files to a merged agent in a few minute
 things: the bench of judges with what is built from it, and the staircase.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

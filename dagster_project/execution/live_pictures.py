@@ -5,8 +5,6 @@ they come (`run_stage.Reporter` sends them, few and small), and why the process 
 version changes nothing downstream.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

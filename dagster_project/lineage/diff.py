@@ -3,8 +3,6 @@
 Only files that differ are read: what two versions share cancels out by its sha256.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """The answer of `vesper diff` as Markdown, for a run's page and an asset's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from dagster_project.lineage.diff import CHANGED, ENTERED, LEFT, Diff

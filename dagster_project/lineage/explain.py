@@ -1,8 +1,6 @@
 """One item from its native row to the checkpoints that trained on it, and what its kind is worth to them: what each
 stage decided, in its own words."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An explanation as text for a terminal: one section a stage, in the order of the graph."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Forward answers as text for a terminal, and as a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from dagster_project.lineage.manifests import Manifests, name_of

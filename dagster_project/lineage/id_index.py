@@ -9,8 +9,6 @@ The index is a cache in segments, one for the files of each stage that ended (`i
 question. Whoever deletes it waits once; `vesper gc` does, so that it holds nothing of what is gone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

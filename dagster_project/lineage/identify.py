@@ -1,7 +1,5 @@
 """What an item's name means: a step, an episode (a trace), a sample, or something that was quarantined."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 

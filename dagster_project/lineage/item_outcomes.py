@@ -1,7 +1,5 @@
 """Why an item is (or isn't) in a corpus: the first stage that kept it out, with that stage's own words."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Every committed version in a store as one graph: who was built from whom, read from the manifests."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -6,8 +6,6 @@ longer card once they are evaluated, and neither their version nor their data ve
 Behind a URL other machines read them as they read manifests.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ Wall time isn't part of a manifest, so an event's time is when its file was writ
 5) of asset and version: the same manifest is the same run in every export.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime

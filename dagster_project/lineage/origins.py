@@ -1,7 +1,5 @@
 """What a checkpoint or asset was built from: raw datasets with revision, licence and rows; judges; code versions."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping

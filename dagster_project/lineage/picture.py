@@ -3,8 +3,6 @@
 Edges that follow from others are left out (a transitive reduction), so that stages which read everything stay legible.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Stale is what the manifests say: every current version built from the withdrawn one, however far away, and nothing else.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Finding rows in the tables of many versions at once: column filters of Arrow over each file once."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -1,7 +1,5 @@
 """What a forward question is about: a dataset or other asset, a screen, a task, an item; and where it lies."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from pathlib import Path

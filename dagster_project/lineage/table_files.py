@@ -1,7 +1,5 @@
 """Files of a table over many versions: which there are, without opening one, and opening those that are wanted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain

@@ -1,7 +1,5 @@
 """Plain-text tables and trees for a terminal."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 

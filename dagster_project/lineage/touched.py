@@ -1,7 +1,5 @@
 """Forward: which checkpoints something touches, followed through shards, mixtures and the task pool row by row."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pictures in the assets' metadata, as Markdown with the PNG inside: where people would rather look than read."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -3,8 +3,6 @@
 All of it comes from data, so it is escaped: no part of it is read as Markdown or HTML.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Episodes of an agent as metadata: animated, with what was asked and how it ended."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

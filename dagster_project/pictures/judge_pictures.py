@@ -1,7 +1,5 @@
 """Pictures of judging and refinement: scores before and after, what became of whom, the worst and the best items."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What of a source was quarantined: by reason, how much, with examples and how to look into each."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

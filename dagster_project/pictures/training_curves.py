@@ -1,7 +1,5 @@
 """What a training wrote of its progress, as series to draw: the charts of an asset's page and of the demo's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Points of sources, rules and mixtures with their intervals, a picture for each kind of comparison."""
 
-from __future__ import annotations
-
 import base64
 
 from pipelines.store import Store

@@ -5,8 +5,6 @@ for all of the run that is built from it (`factory`): a source without files fai
 fails everything that leads to a judgement, a full disk fails the run.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import urllib.error

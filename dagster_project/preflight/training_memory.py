@@ -6,8 +6,6 @@ ranks holds whole copies besides, of 4 bytes a parameter: of the model, and of R
 memory, but a policy that makes RL's replies itself lies on the first GPU. Activations come on top.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

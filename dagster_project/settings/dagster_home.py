@@ -3,8 +3,6 @@
 `vesper dagster-home` makes the folder and prints it, the first step of every deployment.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from pathlib import Path

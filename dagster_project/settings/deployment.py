@@ -4,8 +4,6 @@ What nobody says has the default of its field; the file goes over that, and over
 (`dagster_project.settings.environment`) and what a command is given. Null is as if it weren't said.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import functools
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 python -m dagster_project.settings.reference     # writes docs/reference/settings.md and the schema
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the stage `episodes/unified` runs."""
 
-from __future__ import annotations
-
 from dagster_project.stages.stage import StageWork
 from dagster_project.stages.training import given_config
 from pipelines.store.manifest import Manifest

@@ -1,7 +1,5 @@
 """What the stages of `stages.generation` run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the stages of `stages.judges` run."""
 
-from __future__ import annotations
-
 from dagster_project.stages.stage import StageWork
 from generators.proving.judge_bench import stages
 from pipelines.store.manifest import Manifest

@@ -1,7 +1,5 @@
 """What the stages of `stages.sources` run, and which judge they ask."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the stages of `stages.worth` run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from dagster_project.stages.stage import StageWork

@@ -1,7 +1,5 @@
 """Options of the client of models that judge, as a deployment says them."""
 
-from __future__ import annotations
-
 from dagster_project.settings.deployment import JudgeOptions
 from quality.model_client.prices import Prices
 from quality.model_client.rate_limit import RateLimits

@@ -1,7 +1,5 @@
 """The stages that see all sources: shards, mixture, held-out shards, cards; hygiene and task pool have own files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from dagster_project.settings.deployment import Deployment

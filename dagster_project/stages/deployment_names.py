@@ -1,7 +1,5 @@
 """Names in `deployment.yaml` that there aren't: they would change nothing, so that a typo would pass for a setting."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 from dagster_project.settings.deployment import Deployment, DeploymentError, LicencePolicy, SourceSettings

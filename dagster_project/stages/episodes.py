@@ -1,7 +1,5 @@
 """`episodes/unified`: the merged agent at play in a real browser, as pictures on its own page and the checkpoint's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from dagster_project.stages.stage import GraphStage, NamedFunction

@@ -1,8 +1,6 @@
 """Experiments as stages: the judge on each source, the mixture, and every checkpoint of the trainer with its evaluation
 once more, a partition an experiment; and the comparison of all of them with the mainline."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """`exports/<form>`: the corpus in the forms that the deployment names, kept beside its shards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from dagster_project.settings.deployment import Deployment, DeploymentError, ExportSettings

@@ -3,8 +3,6 @@
 Rounds learn from each other through `feedback/verified`, which is promoted and never an edge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from dagster_project.settings.deployment import Deployment

@@ -3,8 +3,6 @@
 No Dagster here: the definitions, the demo and the external trainer process all read this list.
 """
 
-from __future__ import annotations
-
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages import (
     corpus,

@@ -1,7 +1,5 @@
 """What keeps the corpus clean across sources: fingerprints of evaluation data, contamination, duplicates, the scan."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Sequence
 

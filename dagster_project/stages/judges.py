@@ -1,7 +1,5 @@
 """How far judges can be trusted: the judge bench, the nano judge trained on it, and each judge's figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from dagster_project.stages.stage import GraphStage, NamedFunction

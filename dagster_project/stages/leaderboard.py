@@ -1,7 +1,5 @@
 """`leaderboard/standings`: all checkpoints on all suites, with history; remade whenever an evaluation or suite is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from dagster_project.stages.stage import GraphStage, StageWork

@@ -1,7 +1,5 @@
 """Stages of your own: what the functions that `assets` of the deployment names add to the graph."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`review/queue`: what people are to look at. Their answers return as `feedback/human_verdicts`, never as an edge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whether the data is safe to train on: planted triggers, personal data, credentials, licences."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Per source: `raw` → `unified` → `verdicts` → `gold`, from the adapter registry. A new adapter is a new chain."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a stage is: one asset by its key, what it depends on, and the function that makes it; and what that is given."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

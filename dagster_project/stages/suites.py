@@ -1,8 +1,6 @@
 """`suites/<suite>`: the merged agent on worlds, and on the benchmarks whose native files are here; no condition of the
 training tail starts them (`automation.suites_sensor`, switched off as it comes, does)."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """`task_pool/*`: tasks from functional maps, from gold episodes, and those that rounds have verified, in one pool."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

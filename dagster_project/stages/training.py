@@ -1,7 +1,5 @@
 """Checkpoints, their evaluations, and the staircase: what the trainer makes, each in a process of its own."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """`worth/*`: what sources, rules and mixtures are worth to the agent, measured by probes; no condition starts them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from dagster_project.stages.stage import GraphStage, NamedFunction

@@ -1,7 +1,5 @@
 """SelectOption on a page, whoever drives it: a native list is set, any other is opened and its option clicked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path

@@ -1,8 +1,6 @@
 """What an authority and a gateway node are started with. Secrets come from the environment or a file, never from a
 command line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

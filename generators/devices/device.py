@@ -3,8 +3,6 @@
 Frame of every point: 0..1000 (see `generators.tasks.world_interface`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Names of keys, as `Hotkey` has them, to the fields of CDP's key events."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from schemas.key_names import key_name

@@ -1,7 +1,5 @@
 """Counters, gauges and histograms in the Prometheus text format (version 0.0.4)."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable
 

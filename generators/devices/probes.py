@@ -1,7 +1,5 @@
 """Whether a device answers as its protocol does. Every probe has a time limit, its connection included."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,8 +1,6 @@
 """What the lease authority knows and says: devices, requests, leases, the rules they follow. Times are seconds since
 1970 by the authority's clock; durations are seconds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

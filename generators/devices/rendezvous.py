@@ -4,8 +4,6 @@ Thaler and Ravishankar, "Using name-based mappings to increase hit rates", IEEE/
 moves only its own devices; one that comes takes 1/n of them.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Connections that haven't shown yet who they are: so many at most, and not for long, so that they keep nobody out."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ It carries all that a node needs (device, its address, fencing token, expiry), s
 the authority down, serves the leases that live. Nothing in it is secret but the whole: who holds it has the lease.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import importlib

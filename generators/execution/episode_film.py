@@ -4,8 +4,6 @@ What is written beside the screens comes from models and pages: control characte
 is cut.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """When an execution of a task ends: the limits of its steps, its calls and its retries."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

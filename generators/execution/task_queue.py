@@ -3,8 +3,6 @@
 Not safe by itself: whoever uses it holds the run's lock.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import time

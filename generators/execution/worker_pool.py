@@ -6,8 +6,6 @@ policy says nothing against the device that waits for it. What workers do, and w
 given up, each kind of pool says itself.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -4,8 +4,6 @@ An annotator sees what was shown and done, never the policy's claim that it has 
 (`outcome` None) and says why. Add one: a class with `name` and `vote`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol

@@ -1,7 +1,5 @@
 """Tasks in the programs of a real desktop, each proven by its plan."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 from generators.tasks.world_interface import WorldError

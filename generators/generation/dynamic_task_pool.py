@@ -7,8 +7,6 @@ the last screen decides it. A task whose app no world shows stays in the pool, w
 limit says from how many on a check warns.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

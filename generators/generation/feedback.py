@@ -1,7 +1,5 @@
 """`feedback/verified`: the rounds that later rounds learn from, as a frozen manifest and never as an edge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 from typing import Any

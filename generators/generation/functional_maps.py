@@ -4,8 +4,6 @@ A static task is only as good as its proof: each one below was carried out in th
 the page's own state, and its expected steps are the length of that recorded path.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any

@@ -3,8 +3,6 @@
 A task that was only proposed proves nothing and isn't here. Strata are those of the pool's config.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any

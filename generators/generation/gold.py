@@ -7,8 +7,6 @@ With derivers of whole trajectories, `samples` has theirs too, of rejects as wel
 judges. Steps of rejects stay out of `steps`; their screens are in `screens`, where samples show them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The one verdict on a run that derivers of whole trajectories are given, from what verification found of it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

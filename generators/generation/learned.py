@@ -1,7 +1,5 @@
 """What earlier rounds teach a later one: which functions their tasks tried, and how that went."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

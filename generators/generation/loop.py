@@ -1,7 +1,5 @@
 """What a generation loop is: its settings, and what runs it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property

@@ -5,8 +5,6 @@ site those of a way that the oracle finds, else what the goal's own words ask fo
 verifier takes this vote for a gate: what lacks evidence isn't verified, whatever the last screen or the others say.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Trajectories as lines of JSON, without what time and chance added: the same executions give the same bytes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

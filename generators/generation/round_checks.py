@@ -1,7 +1,5 @@
 """What is checked of a round of the generation loop: declared apart from what makes it, for the graph to read."""
 
-from __future__ import annotations
-
 from generators.tasks.task_pool import HAS_TASKS
 from pipelines.store.manifest import CheckSpec
 from quality.refinement.gold import NOT_EMPTY

@@ -1,7 +1,5 @@
 """What a round came to: yield as verified, and beside it what the world's truth says of tasks, policy and verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The assets of a round, and the names of rounds: what the graph knows of the generation loop before anything runs."""
 
-from __future__ import annotations
-
 CATALOGUE, BANK, TRAJECTORIES, VERIFIED = (
     f"generation/{name}" for name in ("catalogue", "task_bank", "trajectories", "verified")
 )

@@ -1,7 +1,5 @@
 """The tables of a round that are its own: what was known, what was proposed, what was refused."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from schemas.tables import Column, Table

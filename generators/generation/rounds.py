@@ -9,8 +9,6 @@ A round learns from promoted rounds before it and from nothing else, and records
 (feasible, false positives) and never a proposal.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -8,8 +8,6 @@ believed: each right step and each way back was carried out in the world before 
 Sources: UI-TARS (the first error of a trace is marked, people do it there), InfiGUI-R1 and GUI-Reflection (ways back).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager

@@ -1,8 +1,6 @@
 """`task_pool/static`: tasks from the functional maps of MiniWoB++, our own pages and, where wanted, desktop programs,
 each proven by a recorded path."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict

@@ -1,8 +1,6 @@
 """What earlier rounds verified, shown to the policy of the next: in-context examples for who acts, as the catalogue's
 examples are for who proposes."""
 
-from __future__ import annotations
-
 from generators.generation.feedback import known_before
 from generators.generation.records import read_lines
 from generators.generation.round_names import TRAJECTORIES

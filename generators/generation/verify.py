@@ -11,8 +11,6 @@
 The policy's own claim counts nowhere. Source: UI-Venus-1.5 (filters before people) and 2 (outcomes, votes).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Each gives what an agent should learn: before the step that does harm a question
 the step itself; after a no another way, or the end; and on a twin the step without a question.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ A program is explored in a disposable home by clicks that only open things: menu
 they took the focus or, where nothing takes it, the program says that they are there. The others are dropped, counted.
 """
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

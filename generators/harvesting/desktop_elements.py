@@ -4,8 +4,6 @@ Kinds of expressions as in UGround and OS-Atlas: what is written on it, that and
 bar or window it is. An expression that fits two elements of the screen is dropped, and an element without any is too.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ looked at. So the browser resolves nothing itself: every request goes through th
 refuses addresses of inner networks, and connects to the very address that it checked.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import select
 import socket

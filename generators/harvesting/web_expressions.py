@@ -5,8 +5,6 @@ check box next to Newsletter"); by position among its like. Each expression is r
 also those that are only partly visible; one that fits two is dropped.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence

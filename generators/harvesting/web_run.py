@@ -3,8 +3,6 @@
 The browser lives in a worker process; a page that takes too long ends it and is counted; the rest goes on in a new one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -1,8 +1,6 @@
 """Harvests pages of one site in a process of its own: `python -m …web_worker` reads a job (JSON) on standard input and
 prints one JSON line a page. Its parent (`web_run`) ends it when a page takes too long."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

@@ -5,8 +5,6 @@ Checkpoints trained here are asked with `pipelines.prompts`, the words of their 
 others trained, which need the action space spelled out.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass

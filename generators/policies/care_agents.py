@@ -7,8 +7,6 @@
 They know the case, as scripted agents do: what they measure is the worlds, rules and figures, never a model.
 """
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 from generators.policies.oracles.desktop_oracle import DesktopOracle

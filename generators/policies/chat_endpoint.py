@@ -4,8 +4,6 @@ What judges ask (answers of a schema, cached, billed) is `quality.model_client.c
 the rate limits are the same. Replies of policies are never cached: a sampled reply is no fact.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

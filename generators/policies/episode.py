@@ -3,8 +3,6 @@
 The durable loop over leased devices, which survives crashes, is `generators.execution.execute`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

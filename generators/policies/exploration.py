@@ -1,7 +1,5 @@
 """What runs on a target found: a graph of screens and actions; and how screens are distinguished by what is visible."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

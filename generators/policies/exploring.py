@@ -4,8 +4,6 @@ It reads the UI tree and nothing else. It is the floor that other policies are m
 as those of any policy, are what reverse synthesis starts from (`generators.generation.proposing.catalogue`).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A model behind the OpenAI protocol as a policy: UI-Venus or any other that sees, on vLLM or elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """What a run needs to make one policy per execution."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 GTA1's test-time scaling. One proposal is the identity: nobody is asked, the view goes through as it is.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

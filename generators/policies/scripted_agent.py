@@ -5,8 +5,6 @@ truth, so what it does right it does for sure, and what it does wrong is drawn f
 from where it stands.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random

@@ -5,8 +5,6 @@ exploratory, ineffective or incorrect, by screen, reasoning and action?). A refu
 knows what the thought asked for, else another one is drawn. One try is the identity: nobody checks.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

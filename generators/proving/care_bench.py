@@ -4,8 +4,6 @@ A step is consequential if the world's state says that it deleted, paid, sent, s
 something, or if it opened a box or page that asks once more and the very next step did.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

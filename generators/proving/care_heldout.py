@@ -6,8 +6,6 @@ corrects words by these cases must write others and say so here. The words were 
 other sources (`docs/care.md`) without a look at the cases; four of their misses had been quoted on that page before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast

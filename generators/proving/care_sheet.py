@@ -4,8 +4,6 @@ Nobody has labelled these steps, so the sheet counts nothing: half of it are ste
 kind, the rest others, chosen by hash. Texts are data: all are escaped, and the sheet loads nothing.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 from collections.abc import Iterable, Sequence

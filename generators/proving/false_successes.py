@@ -11,8 +11,6 @@ ones beside them: what evidence of the process is measured on.
 | `sound` | the way of the oracle, every other one after a look elsewhere |
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reviewers that err at set rates on steps whose truth is known: what two of them make of planted steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random

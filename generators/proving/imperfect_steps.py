@@ -1,8 +1,6 @@
 """A policy that is right at a set rate and a check that is right at another, on a world whose oracle knows what is
 right: what step verification gains, measured where the truth is known."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from random import Random

@@ -6,8 +6,6 @@ the two and takes the other from elsewhere: another element of the same screen, 
 the opposite direction.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ task begins from a recorded one. Tasks of worlds begin from a state instead (`in
 beside the rows lies what lets TRL and verl play them on a server of worlds.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Strata of tasks by expected steps N: easy N <= e1, medium e1 < N <= e2, hard N > e2."""
 
-from __future__ import annotations
-
 STRATA = ("easy", "medium", "hard")
 METHOD_EDGES = (10, 20)
 NANO_EDGES = (2, 4)

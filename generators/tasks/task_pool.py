@@ -9,8 +9,6 @@
 Strata: see `strata`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

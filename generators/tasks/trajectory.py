@@ -4,8 +4,6 @@ Whether a trajectory is *verified* is decided later (`generators.generation.veri
 (`generators.worlds.evaluators`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

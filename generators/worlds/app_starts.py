@@ -5,8 +5,6 @@ snapshots is meant. It gives the start without its entry "world", or None where 
 opens anything; `generators.worlds.registry` says which world has which.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from generators.worlds.desktop.programs import called

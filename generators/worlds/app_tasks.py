@@ -3,8 +3,6 @@
 Each comes from a family with a plan over roles and names that was carried out, and is found again by its id.
 """
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import dataclass
 from functools import lru_cache

@@ -4,8 +4,6 @@ A world whose user answers is an `AnsweringWorld`; a `CallUser` doesn't end an e
 `CallUser` is the last word of an episode, as ever.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 

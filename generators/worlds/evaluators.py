@@ -3,8 +3,6 @@
 An evaluator is plain JSON data with the name of its rule: {"rule": "phone_state", ...}. Add a rule here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

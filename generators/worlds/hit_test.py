@@ -1,7 +1,5 @@
 """What a click would hit among elements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from generators.tasks.world_interface import ScreenElement

@@ -5,8 +5,6 @@ font, size and weight has to be learned separately, and where letters have no fi
 a patch beside every neighbour. The worlds' nano pages and the screens of its perception curriculum share this style.
 """
 
-from __future__ import annotations
-
 TEXT_PX = 16
 """Font size, in pixels of the picture."""
 ADVANCE_PX = 10

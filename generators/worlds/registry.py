@@ -3,8 +3,6 @@
 A world is imported only when it is opened, so that one whose packages are missing stands in nobody's way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The page has the two functions that a device's driver calls (`reset_function`, `
 Back leads within the site. `vesper devices sites` serves it.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Checking a start: what `World.reset` is given, a task's `initial_state`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from generators.tasks.world_interface import WorldError

@@ -1,7 +1,5 @@
 """Reads any page that is open in Chromium as accessibility would: visible, hit-tested elements (`web_reader.js`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ candidates are taken is decided by a hash of (sample id, seed), so new screens d
 A deriver is one entry in `DERIVERS`; one that stands outside this tree is named in the config.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 

@@ -8,8 +8,6 @@ action does is true whether or not it was wise.
 Sources: UIShift (k-step inverse dynamics, trained by RL with a rule's reward); the forward form is ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipelines.derivers.base import unit_hash

@@ -6,8 +6,6 @@ longer than any other way on: a step is wrong only if the goal is no nearer afte
 Sources: UI-TARS (error → correction, after the error → recovery), InfiGUI-R1 (escaping from an error).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipelines.derivers.trajectory import JudgedTrajectory, TrajectorySample, action_sample, histories

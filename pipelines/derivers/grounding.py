@@ -1,7 +1,5 @@
 """Grounding samples: from steps that say what they point at, from named elements, and refusals."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Steps → navigation samples: goal, the last actions and the screen → one reply."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

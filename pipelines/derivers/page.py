@@ -6,8 +6,6 @@ model write the latter; here it is a list of what can be done there, read from t
 only where it is named).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from pipelines.derivers.base import (

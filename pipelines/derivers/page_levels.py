@@ -6,8 +6,6 @@ All are read from the elements that were recorded, of failures too.
 Source: EDGE (2410.19461), whose page summaries a model writes; here they are complete lists, or there is none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipelines.derivers.base import IndexedElement

@@ -1,7 +1,5 @@
 """Perception samples: what is at a point, and the list of elements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipelines.derivers.base import DeriveConfig, DerivedSample, IndexedElement, ScreenView, pick, screen_candidate

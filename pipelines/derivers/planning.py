@@ -6,8 +6,6 @@ comes back, isn't a plan but a detour, and gives nothing.
 Source: MagicAgent (splitting a goal, ordering steps); its tasks are synthetic texts, these are the traces of worlds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

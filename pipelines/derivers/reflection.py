@@ -7,8 +7,6 @@ steps that replay has undone. Trying again shows the screen of a mistake that wa
 Source: GUI-Reflection (action verification, action reversal, mistake-informed reattempt), without its models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipelines.derivers.base import unit_hash

@@ -4,8 +4,6 @@ intent, and of what was right the action. No model is asked: each answer follows
 Failures give all kinds but the action, which `pipelines.derivers.trajectory.refusal` holds whatever stands here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipelines.derivers.base import IndexedElement, squash, unit_hash

@@ -1,7 +1,5 @@
 """Judged trajectories → samples of the corpus and samples that train judges, by the derivers that settings name."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ Sources: Step-GUI (one verdict a run, all kinds of samples but actions from fail
 mid-training only).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise

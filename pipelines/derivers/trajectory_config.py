@@ -1,7 +1,5 @@
 """Which derivers of whole trajectories make samples, and which runs are good enough for what."""
 
-from __future__ import annotations
-
 from schemas.settings import Number, Settings, setting
 
 

@@ -5,8 +5,6 @@ needed but the recording itself. A pair is left out where the screens don't diff
 one cause lies between them: a native action that became several, a wait, a step that was lost.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

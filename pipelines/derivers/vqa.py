@@ -1,7 +1,5 @@
 """GUI-VQA by rule: questions on function and layout whose answer follows from the elements with certainty."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 

@@ -5,8 +5,6 @@ FnApiRunner works in this process, with `workers` in as many of its own; with `-
 the cluster at `--dask_client_address`.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A child process: a fresh interpreter of this environment that talks with this process over a socket."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import socket

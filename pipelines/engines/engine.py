@@ -4,8 +4,6 @@ Nothing comes back from a call but its end or its error: what a part made is tol
 `run_parts` looks for afterwards.
 """
 
-from __future__ import annotations
-
 import socket
 import urllib.parse
 from collections.abc import Callable, Sequence

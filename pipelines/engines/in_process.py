@@ -1,7 +1,5 @@
 """The engine `in-process`: one part after the other, here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from pipelines.engines.engine import call

@@ -5,8 +5,6 @@ only, and stopped afterwards. Ray's driver is a child process (`pipelines.engine
 signals and the environment of the process that connects to it; it ends with this one, also where that is killed.
 """
 
-from __future__ import annotations
-
 import pickle
 import re
 import shutil

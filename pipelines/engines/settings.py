@@ -1,7 +1,5 @@
 """The setting `engine`: who runs the parts of stages, in how many workers, with which options."""
 
-from __future__ import annotations
-
 from schemas.settings import NEVER, Number, Settings, Whole, merged, setting
 
 AUTO, IN_PROCESS, PROCESSES = "auto", "in-process", "processes"

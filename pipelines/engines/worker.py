@@ -1,7 +1,5 @@
 """A worker process: `python -m pipelines.engines.worker PARENT FD` runs the calls that come over a socket."""
 
-from __future__ import annotations
-
 import pickle
 import signal
 import sys

@@ -5,8 +5,6 @@ whose process is killed (out of memory) loses its part only, which is begun once
 also where that is killed with -9. Their numeric libraries compute with one thread each.
 """
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 from collections import Counter, deque

@@ -3,8 +3,6 @@
 Everything here reads light columns; pictures are read row group by row group, in the order of the choice.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The corpus exported: to a folder, or as an asset of the store of which only changed shards are written again."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Mapping

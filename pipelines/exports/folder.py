@@ -5,8 +5,6 @@ DIR/images/ab/….png   loose pictures   DIR/LICENSES.md    each source, its lic
 DIR/.export/          plan.json (what is exported: a folder takes no other), and a receipt a part
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

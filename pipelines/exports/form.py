@@ -1,7 +1,5 @@
 """What a form of export is: who loads it, where its files lie, and the function that writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar

@@ -1,7 +1,5 @@
 """The forms in which the corpus is exported, by name."""
 
-from __future__ import annotations
-
 from pipelines.exports import hub, llama_factory, ms_swift, trl, verl, webdataset
 from pipelines.exports.form import ExportForm
 from pipelines.exports.records import Sample

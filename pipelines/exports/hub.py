@@ -1,7 +1,5 @@
 """A dataset repository as the Hugging Face hub has them: the shards' own columns, for `datasets.load_dataset`."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from pipelines.exports.form import ExportForm, datasets_schema, images

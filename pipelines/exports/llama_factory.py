@@ -1,7 +1,5 @@
 """LLaMA-Factory: sharegpt JSON lines with roles and contents, `<image>` in the texts, and its `dataset_info.json`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

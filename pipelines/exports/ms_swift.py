@@ -1,7 +1,5 @@
 """ms-swift: JSON lines with `<image>` in the texts and pictures by path; grounding with its `objects`."""
 
-from __future__ import annotations
-
 import re
 
 from pipelines.exports.form import ExportForm

@@ -1,7 +1,5 @@
 """An export put into a repository of a hub, by `huggingface_hub` as it is: $HF_ENDPOINT says where, $HF_TOKEN who."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

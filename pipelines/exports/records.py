@@ -1,7 +1,5 @@
 """What is exported: a sample with its pictures, and how formats write its turns."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

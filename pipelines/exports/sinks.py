@@ -1,7 +1,5 @@
 """Files that take one record after the other: parquet, JSON lines, tar. The same records give the same bytes."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

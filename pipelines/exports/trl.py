@@ -1,7 +1,5 @@
 """TRL's SFTTrainer: conversational `messages` with typed parts, and `images`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

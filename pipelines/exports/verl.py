@@ -1,8 +1,6 @@
 """verl: rows of its `RLHFDataset`, for offline RL on samples whose answers a rule can reward, and beside them a reward
 and a run for its launcher."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa

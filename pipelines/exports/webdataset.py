@@ -1,7 +1,5 @@
 """WebDataset: tar files of `KEY.json` and `KEY.0.png`, in the order in which they are read."""
 
-from __future__ import annotations
-
 from pipelines.exports.form import ExportForm
 from pipelines.exports.records import Sample
 from schemas.ids import canonical_json

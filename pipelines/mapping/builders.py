@@ -1,7 +1,5 @@
 """The bookkeeping of a mapped record: step numbers, gaps, provenance, counts. Adapters use one of the two builders."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 

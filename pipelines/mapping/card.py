@@ -1,7 +1,5 @@
 """The card of a source: what it is, where it is published, and what becomes of each of its native words."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

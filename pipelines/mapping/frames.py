@@ -1,7 +1,5 @@
 """Pictures that must fit a frame known from elsewhere: a cropped or foreign one would move every coordinate."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from pipelines.mapping.adapter import RecordScreen

@@ -4,8 +4,6 @@ The choice depends on the lists alone, never on which record is read first: so i
 batch, within a file and among files, in whatever pieces the records come.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar

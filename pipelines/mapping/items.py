@@ -1,7 +1,5 @@
 """What adapters share: an item that can't be mapped, notices beside the items, the box under a point, split lists."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What the native files of a source look like, from its adapter's own words; and why a folder holds none of them."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Native points and swipes → units of 0..1000; what can't be is an `ItemError` with its reason."""
 
-from __future__ import annotations
-
 from pipelines.mapping.items import ItemError
 from schemas.actions import Point, Scroll, scroll_direction
 from schemas.coordinates import OffScreen, point_to_unit

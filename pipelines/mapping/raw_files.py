@@ -1,7 +1,5 @@
 """A source's native files by relative names, which come from records and may say anything."""
 
-from __future__ import annotations
-
 import errno
 import fnmatch
 import functools

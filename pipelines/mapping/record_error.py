@@ -1,7 +1,5 @@
 """What a record can cause, told from what the machine or the code does."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Split lists of a source as one mapping, for adapters that map by column."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pipelines.mapping.adapter import Raw

@@ -2,8 +2,6 @@
 nothing on a screen and ends a text for many readers, is left out. What is native stays as it was.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

@@ -6,8 +6,6 @@ tree{1: nodes}, rect{1: left, 2: top, 3: right, 4: bottom}; the node's are in `_
 proto3 leaves out what is zero, false or empty, so an absent field has that value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """AITW's action codes, gestures and screen annotations, for every source that uses them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

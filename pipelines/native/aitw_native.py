@@ -4,8 +4,6 @@
 a `RecordBatch`; any other is a `Record` of its own, with a payload {"steps": [{feature: values}]}.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ Rows of an episode stand together. What columns can hold goes to the batch by Ar
 episode become plain dicts and are grouped as Examples are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

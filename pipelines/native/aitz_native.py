@@ -4,8 +4,6 @@ An episode all of whose steps are as the source's page says goes into a `RecordB
 own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import operator

@@ -6,8 +6,6 @@
 Appium writes the class as the tag, uiautomator as an attribute; both are read.
 """
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable

@@ -20,8 +20,6 @@ The text is parsed by `ast` (see `pipelines.native.pyautogui.parse_script`) and 
 | go_forward, key_down, … | `no_counterpart` |
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Chats as public datasets write them: `conversations` of {from, value} or `messages` of {role, content} → turns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Browser events with the DOM at each → gestures (a click, a drag, a run of keys) and elements with their boxes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os.path import commonprefix

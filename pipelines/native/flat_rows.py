@@ -4,8 +4,6 @@
 "Where is <text>?" for the centre of the box. A source that differs overrides the one method that differs.
 """
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A step of GUI-Libra in either form, a row of the RL part or a chat of the SFT part, and its actions."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -5,8 +5,6 @@
 ones contradict the picture's size in real records and are never used.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import math

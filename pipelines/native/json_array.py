@@ -1,7 +1,5 @@
 """Streams the elements of a JSON array file: a shard of some hundred megabytes is never held whole."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import re

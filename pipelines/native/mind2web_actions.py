@@ -1,7 +1,5 @@
 """Mind2Web's actions: an operation on a candidate of the DOM → unified actions, in the frame of the full page."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ that asks what is at the place. A name that stands on several places gives only 
 said, so the native element is counted as lossy (`ambiguous_name`). A box that can't be is rejected, alone.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

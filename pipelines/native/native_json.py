@@ -1,7 +1,5 @@
 """JSON of native files: parsed in half the time that the standard library takes, to the same values."""
 
-from __future__ import annotations
-
 import json
 
 import jiter

@@ -4,8 +4,6 @@
 (a call, or a `moveTo` with what it leads to) at a time; a call that has no counterpart says so in its gesture.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Sequence

@@ -6,8 +6,6 @@ record's native id from its payload (None: the source has none); `count` says ho
 stood in a text that can't be read. `runs` joins rows of one episode.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import zlib

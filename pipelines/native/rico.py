@@ -5,8 +5,6 @@ Many sources annotate Rico screens and name them by id. The companion folder `ri
 out. `listed_split` reads such lists there and in a source's own folder, so a source without a split can honour them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

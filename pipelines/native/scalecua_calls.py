@@ -5,8 +5,6 @@ pyautogui does; keyDown ... keyUp and "ctrl+s" are hotkeys; the direction of `sc
 the operation, since prompts and data disagree on the sign; a swipe's direction is the finger's; `terminate` has info.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What the three ScreenQA sets share: rows by stream, ids of questions, and questions with answers of text alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sources that publish single steps as rows: each step an episode of one, its history left where it was written."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

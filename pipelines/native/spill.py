@@ -1,7 +1,5 @@
 """Rows set aside on disk while a source is grouped or looked up: one streamed pass in, any row out, little memory."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from typing import Any

@@ -5,8 +5,6 @@ entry{1: name, 2: Feature}, Feature{1: BytesList | 2: FloatList | 3: Int64List},
 and ints come packed or one by one.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ The length has a checksum of its own, so after a damaged payload the next record
 length nothing more of the file can be read, and that is said.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import struct

@@ -3,8 +3,6 @@
 Elements are named by the ids of an accessibility tree without boxes, so what points at one has no place here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Protocol-buffer wire format: the few primitives that the codecs here need (proto3, no groups)."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Iterator
 

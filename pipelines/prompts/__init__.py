@@ -15,8 +15,6 @@ image, so that in a causal model the image tokens can look for what was asked.
 | vqa | the question | a short phrase, an action, or numbered steps |
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The history of a navigation prompt: how the earlier steps are put into words, and how many of them are shown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, get_args
 

@@ -4,8 +4,6 @@ The formula is named in the metadata of every table (`schemas.tables.TOKEN_FORMU
 own tokenizer before it promises a batch size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from pipelines.prompts import prompt_text

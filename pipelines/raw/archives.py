@@ -1,7 +1,5 @@
 """Archives of native files, unpacked as data from strangers: no name leads out, no link is followed, no bomb works."""
 
-from __future__ import annotations
-
 import functools
 import io
 import os

@@ -1,7 +1,5 @@
 """sha256 of native files, each read once and on all cores; whoever reads a small one next gets the bytes from here."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -10,8 +10,6 @@ recorded commit unless it is to update, a file that a new revision only renamed 
 a new revision changed is unpacked anew beside the old members, which go before the new ones come (`unpacked`).
 """
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import time

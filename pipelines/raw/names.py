@@ -4,8 +4,6 @@ The names come from strangers, or from lists that a stranger's archive may once 
 before anything is written, moved or removed under it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipelines.raw.remote_file import PullError

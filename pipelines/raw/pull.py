@@ -1,7 +1,5 @@
 """`vesper sources pull`: a source's native files, from the hub or any fsspec URL, into its raw folder."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """`raw/<source>`: the native files as they came, named and hashed in a manifest, never copied."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -6,8 +6,6 @@ sha256 of each part compared with what the hub says; of a zip only the members' 
 checksum is compared. What a killed run has unpacked already isn't written again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import shutil

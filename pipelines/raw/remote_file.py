@@ -1,7 +1,5 @@
 """A file of a dataset repository as the hub lists it, and what a pull that fails raises."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ known by their names, not by where they lie. A state stays as it is until all of
 breaks off costs nothing of what is there. Killed at any moment, a second run ends it, whichever state it asks for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What is upstream of raw files: the revision that the source's repository has come to, or the files themselves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipelines.mapping.adapter import Raw

@@ -1,7 +1,5 @@
 """One file per dataset; the registry finds them by scanning this folder (and folders named in `VESPER_SOURCES`)."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import importlib

@@ -26,8 +26,6 @@ last distinct frame *before* the action. AgentNetBench is an evaluation set of a
 (`unknown_schema`), so it can't train.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -26,8 +26,6 @@ A row is an episode of its own, an assistant turn a step: rows name no episode, 
 it is the thought. Several calls in one turn are taken whole or not at all.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -13,8 +13,6 @@ its call becomes. Of two pictures the second is the current one. The chat form o
 (`unknown_schema`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

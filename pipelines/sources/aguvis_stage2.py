@@ -15,8 +15,6 @@ configurations `-l1`, `-l2`, `-l3` are the same steps with more and more text: `
 (`duplicate_level`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

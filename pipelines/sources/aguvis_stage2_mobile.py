@@ -17,8 +17,6 @@ step's instruction. Files `-l1` and `-l3` hold the steps of `-l2` with less and 
 (`duplicate_level`). Pictures lie in `<file without its level>/images/`.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterator

@@ -27,8 +27,6 @@ Steps are grouped by `episode_id`, sorted by `step_id` and checked against `epis
 Split: `splits/standard.json` in the raw folder if it is there, else train.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -23,8 +23,6 @@ The words of `coat_action_desc` name the finger's direction ("scroll up" = finge
 computed from its points, never from words. Split: the folder, else the path that the row states; test wins.
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 from collections.abc import Collection, Iterator

@@ -24,8 +24,6 @@ neither is quarantined (`bad_frame`). The episode's id is the 32 hex digits in i
 copies are known.
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re

@@ -28,8 +28,6 @@ A raw row (features of one Example; n actions, n+1 screens, action i belongs to 
 Split: `splits.json` in the raw folder (test ids never train); without it train.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -21,8 +21,6 @@ episode: each is an episode of one step. The sites' own machines (`fsm.json`) ho
 (`unknown_schema`).
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterator
 from typing import Any

@@ -20,8 +20,6 @@ An episode that did harm, or didn't succeed, is quarantined whole (`harmful`, `n
 reached, nobody should learn from it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import partial

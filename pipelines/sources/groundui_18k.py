@@ -18,8 +18,6 @@ Boxes are pixels of `resolution`, and a picture of another shape isn't used. Of 
 in: `hygiene/contamination` must find its test items by what they show.
 """
 
-from __future__ import annotations
-
 import posixpath
 
 from pipelines.derivers.grounding import expression

@@ -37,8 +37,6 @@ thousandths or in pixels; it becomes the target's box where one of both has the 
 without `_1000` in their names hold pixels of a size that nothing tells: refused (`unknown_schema`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

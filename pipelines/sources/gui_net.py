@@ -27,8 +27,6 @@ quarantined (`off_screen`). Several actions of a list are one native step. A row
 have no episode, and its platform follows from its words (rule `platform_by_words`), since rows don't say it.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -24,8 +24,6 @@ Coordinates are 0..1000 already, whatever the device. An episode that any of the
 a test episode.
 """
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -24,8 +24,6 @@ pictures only if every frame has one (else rule `frames_missing`). IOS and andro
 software and multi are desktop; XR is none of these and is refused (`no_platform`). Benchmark files are test.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -24,8 +24,6 @@ Another text in an answer is refused (`bad_value`). An episode is a run of rows 
 history says which step a row is; where steps before it have no row, the gap is marked (`steps_missing_in_source`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError

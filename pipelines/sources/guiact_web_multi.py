@@ -21,8 +21,6 @@ ids repeat between train and test. The history says which step a row is; where s
 marked (rule `steps_missing_in_source`). Actions of one row share its picture. Two equal clicks are two clicks.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError

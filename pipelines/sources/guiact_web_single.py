@@ -25,8 +25,6 @@ A raw row (element of `web-single_train_data.json`; pictures in `web-single_trai
 (rows that share a picture are independent); its actions share the screen.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

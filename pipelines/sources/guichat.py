@@ -19,8 +19,6 @@ the picture's bytes themselves):
 An answer with a box outside 0..1000 or without area is rejected (`off_screen`, `bad_box`, `bad_value`).
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import Any

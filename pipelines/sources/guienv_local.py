@@ -20,8 +20,6 @@ Raw rows (elements of `ocr_grounding_train_stage2_data.json`; pictures in `ocr_g
 `related` (fractions) is read, never `absolute`. Splits follow the file's name.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -17,8 +17,6 @@ A raw line of `screens.jsonl` (made up; pictures lie in `images/`, named by thei
 Boxes are pixels of the picture. A screen of which nothing can be said is quarantined whole (`empty_text`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import partial

@@ -32,8 +32,6 @@ and an episode without a task is refused (`missing_field`). The task lists of th
 rows. Scores of the judge are rules in provenance (no outcome: a model gave them).
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

@@ -25,8 +25,6 @@ are read where they are there. An episode that `task_split.json` asks a test que
 is a test episode. The form of the online part isn't known: it is refused (`unknown_schema`).
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re

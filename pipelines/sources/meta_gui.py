@@ -25,8 +25,6 @@ the dialogue is quarantined. Pixels of the frame's own picture. The processed `d
 points of swipes: it is refused (`unknown_schema`). The dev split becomes validation.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

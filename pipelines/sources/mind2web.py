@@ -29,8 +29,6 @@ sides don't have the page's ratio (a viewport crop) is refused (`image_misfit`),
 Splits follow the path: `test_task`, `test_website`, `test_domain` → test, else train.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, ClassVar

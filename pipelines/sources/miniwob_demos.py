@@ -30,8 +30,6 @@ Elements are the DOM's leaves, clipped by their ancestors (options of a list lie
 Symlinked demonstrations are read like files; the second reading of the same content is quarantined as `duplicate`.
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re

@@ -28,8 +28,6 @@ quarantined (`duplicate_page`). A start page has no action, and its screen stand
 The eight apps that the authors test on are test. The conversations made of it are refused (`unknown_schema`).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

@@ -26,8 +26,6 @@ the last picture repeats the one before, the end has no picture. A raw trace wit
 and is refused (`unknown_schema`). A trace that any `eccv_motif_*.json` tests on is a test trace.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -23,8 +23,6 @@ target_action_index; a missing index is a gap (rule `steps_missing_in_source`). 
 row without a usable one takes its html (else body) candidate's box (rule `frame_from_html`). Split: train, else test.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

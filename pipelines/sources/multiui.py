@@ -20,8 +20,6 @@ A raw element of the array `stage1_data.json` (made up); the task stands in the 
 | any other task | quarantined: `unknown_action:<id without its digits>` |
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import Any

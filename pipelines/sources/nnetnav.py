@@ -25,8 +25,6 @@ Text between brackets is read from the right: it may hold `]`. What the assistan
 thought. Consecutive rows of one id are an episode. Split by the file's name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -25,8 +25,6 @@ finish action and none is made. Web rows say `screen_N` where the file is `scree
 size of the screen is known from the picture only: without it the row is quarantined (`bad_frame`).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

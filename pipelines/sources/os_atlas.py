@@ -20,8 +20,6 @@ Widget Captioning, UIBert, AMEX, SeeClick web) are read too, as long as they sta
 the duplicates stage find them.
 """
 
-from __future__ import annotations
-
 import posixpath
 from functools import partial
 

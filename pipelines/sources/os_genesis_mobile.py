@@ -29,8 +29,6 @@ A step is an episode of its own: nothing tells which belong together; one whose 
 standing after a gap (`steps_before_are_rows_of_their_own`). The tree holds points without boxes.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

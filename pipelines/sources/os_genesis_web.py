@@ -23,8 +23,6 @@ A raw row, a line of `os_genesis_web_training.jsonl` (made up, shortened):
 The actions are those of WebArena, read as in `nnetnav`. Consecutive rows with one instruction are an episode.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial

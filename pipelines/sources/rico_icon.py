@@ -19,8 +19,6 @@ picture: `images/<image>`, `<image>` or, if its name is a number, the companion 
 that a list names (`split/{train,dev,test}.txt` of the raw folder or the companion) get that one, the others are train.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from pipelines.derivers.grounding import expression as pointed_at

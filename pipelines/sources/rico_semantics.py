@@ -19,8 +19,6 @@ shapes only; made up):
 The split is the file's name. Pictures come from the companion `rico`; without it the samples have none.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

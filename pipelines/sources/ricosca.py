@@ -17,8 +17,6 @@ The rows have no split: screens that a list names (`split/{train,dev,test}.txt` 
 that one, the others are train. The chat form of the set (points without boxes) is refused: `unknown_schema`.
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 

@@ -19,8 +19,6 @@ A screen that no split list names is quarantined (`missing_field`): the test spl
 the companion `rico`. Other forms of the set (parquet, JSON) are refused: `unknown_schema`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen

@@ -22,8 +22,6 @@ The grid 0..999 isn't stretched to 1000. Pictures come from the companion `rico`
 (`combined/<screen_id>.jpg`); without it the samples have no picture (`image_missing`).
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter

@@ -21,8 +21,6 @@ and name only a part of the screen: they don't enter `screens.elements`. Picture
 (`combined/<image_id>.jpg`); without it the samples have no picture (`image_missing`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError

@@ -16,8 +16,6 @@ The file has no split. A screen that a list names (`split/{train,dev,test}.txt` 
 Pictures come from the companion (`combined/<image_id>.jpg`); without it the samples have no picture.
 """
 
-from __future__ import annotations
-
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico, screenqa_rows

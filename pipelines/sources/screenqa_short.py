@@ -16,8 +16,6 @@ The boxes of the same questions are in `screenqa`. Pictures come from the compan
 without it the samples have no picture (`image_missing`). The split is the file's name.
 """
 
-from __future__ import annotations
-
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico, screenqa_rows

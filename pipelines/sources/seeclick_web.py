@@ -18,8 +18,6 @@ A raw element of the array `seeclick_web.json` (made up):
 The chat form of the Aguvis copy is refused (`unknown_schema`): it is that of `aguvis_stage1`.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen

@@ -18,8 +18,6 @@ Values above 1 would be pixels: such a row is quarantined (`off_screen`), not gu
 (`metadata/hf_train.json`) is the same data and isn't read.
 """
 
-from __future__ import annotations
-
 from pipelines.mapping.adapter import RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss

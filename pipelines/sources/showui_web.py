@@ -22,8 +22,6 @@ The published file has `class_name`, a role such as `ListItem`, in the place of 
 Pictures lie in `images/` beside `metadata/`. The parquet revision without pictures is refused (`unknown_schema`).
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen

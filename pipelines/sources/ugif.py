@@ -25,8 +25,6 @@ Pixels of the screenshot, x first. An episode per task and language, each with t
 The split is the folder's.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree

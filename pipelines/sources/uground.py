@@ -19,8 +19,6 @@ Numbers are integers of 0..999 whatever the picture's size: they stay as they ar
 999 is quarantined (`off_screen`): it would be a pixel.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

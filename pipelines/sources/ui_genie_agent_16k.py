@@ -29,8 +29,6 @@ episode (the picture's folder, or its name before the last `-`) are put in order
 in picture names jump. `action_desc` is the step's instruction.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -21,8 +21,6 @@ A raw row (features of one Example, lists shortened):
 Split: the file's name (`train`, `dev` = validation, `test`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -20,8 +20,6 @@ Boxes are pixels of the picture in the row. It contains GroundUI and with it eva
 test splits): nothing here says which, `hygiene/contamination` must find them by what they show and say.
 """
 
-from __future__ import annotations
-
 from pipelines.mapping.adapter import Raw, Record, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss

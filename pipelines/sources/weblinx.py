@@ -29,8 +29,6 @@ without it, or for a demonstration that isn't in it, nothing is mapped (`unknown
 holds credentials of test accounts and personal data, for cleaning to find. The turn-level release has no coordinates.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -20,8 +20,6 @@ The picture is a crop whose origin is the box of element 2. A question whose pag
 (`dataset_split_release.json`) as dev or test is held out. Rows of the parquet re-host are refused (`unknown_schema`).
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re

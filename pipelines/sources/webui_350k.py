@@ -19,8 +19,6 @@ The full-page screenshots aren't read. Whether a page trains isn't in the files:
 validation, test) beside the folders is heeded if there, by the page's folder name.
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re

@@ -22,8 +22,6 @@ A screen that no split list names is quarantined (`missing_field`), one without 
 forms of the set (parquet, JSON) are refused: `unknown_schema`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any

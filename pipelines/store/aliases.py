@@ -6,8 +6,6 @@ A build never moves an alias: who serves `production` gets the same weights tomo
 so that one PUT changes both, on a disk as behind a URL, and a process killed before it changes neither.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

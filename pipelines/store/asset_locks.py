@@ -8,8 +8,6 @@ These hold among the processes and containers of one machine. A store behind a U
 (`pipelines.store.object_store.leases`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

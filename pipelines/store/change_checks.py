@@ -4,8 +4,6 @@ A stage that loses half of its input can hold every promise it makes about the r
 Each function gives what a `CheckSpec` makes a check of: (passed, found, expected, value, limit).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 Found = tuple[bool, str, str, float, float]

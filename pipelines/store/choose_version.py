@@ -4,8 +4,6 @@ which one an alias names (see `aliases`).
 An asset is a key such as `unified/aitw`; versions are those with a manifest. The data is never touched.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which code is running: the commit, read from the checkout itself, without git."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

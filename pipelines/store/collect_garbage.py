@@ -8,8 +8,6 @@ Of a store behind a URL, what goes is deleted there first. Which pictures are ne
 parts; journals of rounds that are being generated name theirs only on their own machine, which puts them again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -9,8 +9,6 @@ before that put leaves the old version current, one killed after it the new one;
 is missing. What a person replaced doesn't become current again by a rerun of equal inputs, only by a promotion.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import getpass

@@ -1,7 +1,5 @@
 """Files of a version by name, size and hash, and the error of whatever is wrong with a store."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ version of `generation/verified/<round>`). (Which version of an asset is current
 chosen by a person with `choose_version`.)
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ A stored picture looks the same to whoever opens it. Bytes that mean one thing t
 decoder (turned by an EXIF tag, transparent, 16 bits of grey, animated) are stored as the PNG of what a person sees.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import struct

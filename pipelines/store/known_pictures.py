@@ -9,8 +9,6 @@ and a record that was cut by a kill is passed over. What is looked up is a funct
 got lost costs one decoding.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar

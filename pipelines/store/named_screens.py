@@ -1,7 +1,5 @@
 """Which pictures of the store files name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

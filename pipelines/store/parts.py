@@ -4,8 +4,6 @@
 <asset>/parts/<digest>.json                    its receipt: its files with their hashes, and its counts
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -6,8 +6,6 @@ test compares them). All others, and what that reader refuses, go through `open_
 stays the one that verifies pictures when they are put into a store.
 """
 
-from __future__ import annotations
-
 import struct
 from functools import cache
 from types import ModuleType

@@ -5,8 +5,6 @@ promoted, what a build in progress reads or writes, and what is younger than the
 inputs of its manifest.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ Every reader goes through a manifest, which knows the digest of each file: a fil
 in a process. `damages` looks through a whole store.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator

@@ -11,8 +11,6 @@ renamed over or overwritten, and a process killed at any point leaves only parts
 `run_part` is the one mechanism for skip and resume.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

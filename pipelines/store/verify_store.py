@@ -1,7 +1,5 @@
 """`vesper verify`: every file of a store held to its manifest, every picture to its name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path

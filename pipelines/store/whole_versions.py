@@ -10,8 +10,6 @@ Where a version has tables, `README.md` beside them says which files are which: 
 take all of them for one table.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import os

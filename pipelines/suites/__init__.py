@@ -6,8 +6,6 @@ the native files as a stream. A suite never becomes steps or samples: its items 
 helper.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import pkgutil

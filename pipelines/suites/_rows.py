@@ -1,7 +1,5 @@
 """What the suites share: rows of JSON lists, JSON lines, result documents and parquet → items, with their pictures."""
 
-from __future__ import annotations
-
 import json
 import math
 import zipfile

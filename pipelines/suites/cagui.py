@@ -5,8 +5,6 @@ episode's goal. The grounding part is `cap.jsonl` and `ocr.jsonl`; the folder in
 picture is looked for under `images/<cap|ocr>/`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath

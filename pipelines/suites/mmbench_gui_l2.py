@@ -1,7 +1,5 @@
 """MMBench-GUI L2: each element of six platforms twice, in basic and in advanced wording. Boxes are corner fractions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipelines.mapping.adapter import Raw

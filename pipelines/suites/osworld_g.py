@@ -3,8 +3,6 @@
 `classification_result.json` and `buckets.json` hold no instruction and are passed over by name.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Three conventions exist for the same rows: the original JSON has x, y, width, he
 corner fractions, and a converted form, which names the picture's size, has corner pixels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipelines.mapping.adapter import Raw

@@ -4,8 +4,6 @@ A picture's file name holds only the time it was taken, so its folder (`<app>_<o
 that repeat the ground truth (`img_path`, `prompt_to_evaluate`) are read too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipelines.mapping.adapter import Raw

@@ -1,8 +1,6 @@
 """ScreenSpot-V2: the screens of ScreenSpot with corrected labels. The pictures come as one zip file, which is read as
 it is. Rows that name the picture's size are the converted copy with corner pixels; the original has width, height."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipelines.mapping.adapter import Raw

@@ -1,7 +1,5 @@
 """UI-Vision: elements and layouts of 83 desktop programs. `platform` names the program; corners may be swapped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipelines.mapping.adapter import Raw

@@ -1,7 +1,5 @@
 """VenusBench-GD: element, spatial, visual, reasoning, functional and refusal grounding in English and Chinese."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipelines.mapping.adapter import Raw

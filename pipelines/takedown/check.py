@@ -5,8 +5,6 @@ each source through its adapter; SQLite files by their pages and all other files
 (`takedown.json`), file names in listings and digests are no content and stay.
 """
 
-from __future__ import annotations
-
 import hashlib
 import zlib
 from collections.abc import Iterator, Mapping

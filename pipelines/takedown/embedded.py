@@ -7,8 +7,6 @@ Lines of withdrawn records go. The receipt tells of the files as they are after 
 refresh would take them for damaged and make all of them anew, the withdrawn record too.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ place, in one step. What no cut gets right is left as it is and reported: a pers
 it whole, and the ingest leaves the record out until then.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

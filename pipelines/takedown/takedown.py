@@ -6,8 +6,6 @@ then pictures, raw files and what else names a record. Each step does nothing wh
 a new list repeats all of it for what is remembered.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

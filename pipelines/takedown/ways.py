@@ -4,8 +4,6 @@ None is trusted: `raw_files` proves each with the source's adapter, and takes th
 records.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence

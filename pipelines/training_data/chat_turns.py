@@ -9,8 +9,6 @@ Other trainers read this form as it is: a list with roles is what they call conv
 it. `prompts` reads either column into that JSON, so that training sees the same text whenever a shard was packed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from itertools import count

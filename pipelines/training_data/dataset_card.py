@@ -5,8 +5,6 @@ Without the front matter `datasets` would take every parquet and JSON file of th
 report included.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -10,8 +10,6 @@ own, which brings each to `sparse_action` of navigation's tokens where repeating
 `most_of_source` names have one that holds them below their share; the others make up for what they leave.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

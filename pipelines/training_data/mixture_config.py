@@ -1,8 +1,6 @@
 """What the rows of an epoch are: the settings of the mixture, which the deployment and the launchpad show as they stand
 here. Apart from the mixture itself, so that settings are read without what reads tables."""
 
-from __future__ import annotations
-
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator

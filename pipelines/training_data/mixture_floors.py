@@ -4,8 +4,6 @@ A mixture takes what there is. Where an objective has next to nothing, the other
 trained on nearly one of them alone. So a version that is short of a floor doesn't become current.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipelines.store import Check, CheckSpec

@@ -1,7 +1,5 @@
 """One part of gold packed into shards: what is left out and why, pictures as bytes, and the index of its rows."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator

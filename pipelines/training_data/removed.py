@@ -5,8 +5,6 @@ Those stages lie above this folder, so their results are read as data. `hygiene/
 reads the shards themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Samples → row groups of a shard: with the bytes of their pictures, and with their chats as turns."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from typing import TypedDict

@@ -1,7 +1,5 @@
 """How shards look on disk: their columns, their settings, and how a file is written."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ is written once in its row group, not fifteen times. Shuffling is the reader's w
 One or more shards belong to one gold part and are made by one `run_part`: a changed gold part touches its own only.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

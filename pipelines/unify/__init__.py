@@ -1,7 +1,5 @@
 """raw → unified: a source's files through its adapter, part by part."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -7,8 +7,6 @@ that all later stages work on are the same however the native files were cut, gr
 A digest is 16 bits; bucket k of n (a power of two) holds those whose first bits are k.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How far a source may move from its last good version before it is held back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

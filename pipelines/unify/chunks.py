@@ -3,8 +3,6 @@
 Rows lie in order of the digests by which they are put into buckets (`pipelines.unify.buckets`), a few thousand to a row
 group, so that whoever wants some buckets reads little else."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

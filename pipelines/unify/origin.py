@@ -1,7 +1,5 @@
 """Where the data of a source's version is from: its publisher, or Vesper's own generator."""
 
-from __future__ import annotations
-
 from pipelines.store import Manifest
 
 NATIVE = "native"

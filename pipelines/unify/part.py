@@ -1,7 +1,5 @@
 """One part of a source: its files through the adapter, by column or record by record, each native unit counted once."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import logging

@@ -5,8 +5,6 @@
 from the digests alone, and tells each part which of its records (by number) must change.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

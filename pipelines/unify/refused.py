@@ -1,7 +1,5 @@
 """How many native items go with a record that is refused whole."""
 
-from __future__ import annotations
-
 from pipelines.mapping.adapter import Adapter, Raw, Record
 from pipelines.mapping.record_error import SourceError
 

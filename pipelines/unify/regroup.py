@@ -6,8 +6,6 @@ and its bytes don't depend on where the native files were cut. Several buckets a
 every mapped file.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ appears redoes the part that missed it; nothing else is touched. Adapters need n
 `Raw`, and `TrackedRaw` listens.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

@@ -3,8 +3,6 @@
 An adapter maps the files part by part (`mapped`); the rows of all parts are then put into buckets (`regroup`).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

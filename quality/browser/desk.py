@@ -1,7 +1,5 @@
 """What people do with the items that they chose: tag them, send them to review, export them, ask for their takedown."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

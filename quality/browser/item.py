@@ -1,7 +1,5 @@
 """One item in full: its row, its pictures with what is drawn on them, all verdicts, and its episode as a film strip."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 

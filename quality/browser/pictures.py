@@ -3,8 +3,6 @@
 $VESPER_HOME/cache/browse/small/<ab>/<sha256>-<side>.jpg
 """
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path

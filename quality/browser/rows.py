@@ -5,8 +5,6 @@ A row an item: samples, steps, episodes, and native records that couldn't be map
 own and goes by the worst of what it was derived from, an episode by the worst of its own and its steps'.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 `sheet.png`, the twelve pictures on one sheet. A card is a pure function of the manifests that it names.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence

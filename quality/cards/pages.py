@@ -3,8 +3,6 @@
 All text is data from strangers: it is escaped in both, and never markup.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

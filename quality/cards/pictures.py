@@ -1,7 +1,5 @@
 """The pictures of a card: rows drawn, spread over action types and objectives, and all of them on one sheet."""
 
-from __future__ import annotations
-
 import io
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

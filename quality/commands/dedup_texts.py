@@ -1,7 +1,5 @@
 """`vesper dedup FILE`: the duplicates of any list of texts, outside a store."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The output folder of `vesper unify` as `unified/folder` of a store of its own, so that the graph's stages run on it:
 part by part, by any engine, with the parts and the bytes that the graph would make of the same rows."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -4,8 +4,6 @@ Reads `steps*.parquet`, `samples*.parquet`, `screens*.parquet` and `screens/`; w
 `costs.parquet` and `report.json`. Parts, and what of them is done, lie in `OUT/.store`.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

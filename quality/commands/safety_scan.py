@@ -1,7 +1,5 @@
 """`vesper scan`: the safety scan of one unified folder, without a store."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -9,8 +9,6 @@
   does what `vesper browse` keeps ready.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -28,8 +28,6 @@ A part of the result is one gold part, so a changed part is searched alone. Pict
 drawn side by side, spread over suites and kinds; the tables list every hit.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

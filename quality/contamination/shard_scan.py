@@ -7,8 +7,6 @@ isn't packed). A leak from anywhere, such as a row written into a shard by other
 read.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`fingerprints/<source>_test`: fingerprints of a source's own test split, one part a part of `unified/<source>`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -16,8 +16,6 @@ tasks of one template that differ in them are different tasks. Texts in a script
 left to the first two rules.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -26,8 +26,6 @@ Items of one key and one text are a class (`quality.duplicates.item_classes`): t
 beside its class's owner, the first in that order, and pairs of other texts by their owners.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

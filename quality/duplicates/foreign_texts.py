@@ -10,8 +10,6 @@ single character may turn a task into its opposite (เปิด, ปิด), an
   the encoder.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import replace

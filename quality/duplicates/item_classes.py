@@ -5,8 +5,6 @@ text of a key is compared once, and a class knows its owner, the first of its me
 comes out depends on the items alone, in whatever order they are given.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Few vectors are compared each with each (FAISS, flat); many by `quality.duplicat
 proven there. Either way float64 decides on the two stored vectors alone, so the result is the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 

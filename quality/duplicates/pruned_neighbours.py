@@ -20,8 +20,6 @@ larger for it. The last check here, a float32 product of the whole vectors, has 
 What is left is decided elsewhere, in float64.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ what embeddings don't hear (`quality.evidence.meaning`), nor what they can't rea
 rank (demonstrations for a prompt) or that a trained head weighs (the nano judge) come from `Embedder.encode` directly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -10,8 +10,6 @@ box, to other words of the same length, and on a plain screen its bits are noise
 candidate, not a verdict: `quality.duplicates.looks` decides on the pictures.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 

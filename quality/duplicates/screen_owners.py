@@ -21,8 +21,6 @@ All of it is a pure function of the set of screens and steps. Pictures are decod
 looks are stored in the store's cache.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

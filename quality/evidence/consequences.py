@@ -8,8 +8,6 @@ saying so.
 Whether the user has agreed is another question; so is whether the step is wise.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

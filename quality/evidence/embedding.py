@@ -5,8 +5,6 @@ Padding and the shape of a matrix product change last bits, so texts of equal to
 one fixed size (a short batch is filled up). That is also faster than padding: no pad tokens are computed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import defaultdict

@@ -5,8 +5,6 @@ more synonyms. Words of one line mean the same here: "delete" and "remove" are n
 languages with Latin letters stand beside the English ones, since the embedded model reads those letters.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _SECTIONS: dict[str, dict[str, str]] = {}

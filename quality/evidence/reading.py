@@ -4,8 +4,6 @@ The words of a line are one element of role `text`, as sources list them that co
 enlarged first. Reading takes a third of a second of a core a screen, so it is stored by the picture's hash.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import json

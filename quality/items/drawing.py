@@ -1,7 +1,5 @@
 """Draw an action on its screenshot: what a judge, a reviewer and the metadata pictures show."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Sequence

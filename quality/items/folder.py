@@ -1,7 +1,5 @@
 """The output folder of `vesper unify` as one part, without a store."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipelines.commands import read_tables

@@ -3,8 +3,6 @@
 `load_part` reads one part of `unified/<source>`; no picture is decoded before a judge asks for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

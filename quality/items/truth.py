@@ -6,8 +6,6 @@ with a `truth.parquet` beside it; judges are given everything but that file. Ite
 defect of one step labels that step alone; nothing is said about the other items of a damaged episode.
 """
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from schemas.tables import Column, Table

@@ -1,7 +1,5 @@
 """What judges that ask models share: which item answers which request, and answers that may wait for another night."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping

@@ -13,8 +13,6 @@
 nor model see; a veto trusts the source's own boxes, texts and screenshots.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median_low

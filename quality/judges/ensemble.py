@@ -6,8 +6,6 @@ and one that sees something doesn't decide alone. What it can't do: see what no 
 or a prompt err together, and their agreement then says little.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

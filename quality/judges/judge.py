@@ -4,8 +4,6 @@ score = min(alignment, reachability); ≥ 7 keep, 4–6 rewrite, 0–3 reconstru
 reconstructed); an abstention (null) goes to review. Thresholds: docs/method.md §3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol

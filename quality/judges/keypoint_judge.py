@@ -1,7 +1,5 @@
 """The judge built from V2's parts: keypoints for whole traces, step labels for steps, one question for samples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 

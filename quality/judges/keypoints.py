@@ -10,8 +10,6 @@ thoughts, conclusions, the text of Finished and the steps' descriptions aren't s
 untrusted data, where the goal asks a question, for then it is the thing to check.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

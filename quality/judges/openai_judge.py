@@ -8,8 +8,6 @@ can't answer though it answers others it abstains. What a night's ceiling leaves
 a whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Another judge that also gets what Tesseract reads on screens whose source lists nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

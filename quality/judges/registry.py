@@ -4,8 +4,6 @@ A new judge is one file and one line in `JUDGES`; `tests/quality/judges/test_jud
 that stands outside this tree is a function `JudgeConfig -> Judge`, named as `pipelines.extensions` says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -7,8 +7,6 @@ advance, so a lucky click on the wrong element isn't excused by its outcome. Wha
 the effect expected of it, which `rules` measures and `openai` looks at.
 """
 
-from __future__ import annotations
-
 from quality.items.item import Episode, Step
 from quality.judges.openai_judge import drawn
 from quality.model_client.client import Request, data_block

@@ -5,8 +5,6 @@ that have any), the manifest counts them, and the part is judged again the next 
 model can't answer the judge abstains: they have their row and their reason, and the rest of their part goes on.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Only complete, valid answers come here, each in the same transaction as its bill
 entry reads as missing and is asked again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

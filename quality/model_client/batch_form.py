@@ -1,7 +1,5 @@
 """How questions are asked by /batches instead of one by one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -11,8 +11,6 @@ A line that is no valid answer leaves its question to be asked directly, by the 
 undone (it expired, or someone cancelled it) waits for another night.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import tempfile

@@ -5,8 +5,6 @@ The next call leaves the moment one ends, whichever question it belongs to; a qu
 whose pictures are being drawn, holds no place.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -11,8 +11,6 @@ What it can't answer though it answers others (`unanswered`) has a `NoAnswer`, a
 What a night's `Ceiling` leaves no room for has no answer (None) and is asked another night.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The endpoint of a model, and how it is asked."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

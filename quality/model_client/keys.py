@@ -1,7 +1,5 @@
 """Which key goes to which address: a key is a secret between its owner and one server."""
 
-from __future__ import annotations
-
 import os
 from urllib.parse import urlsplit
 

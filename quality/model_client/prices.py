@@ -1,7 +1,5 @@
 """What tokens cost."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

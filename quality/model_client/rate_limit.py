@@ -5,8 +5,6 @@ need be, and waits until the debt is filled. So calls start in the order in whic
 bucket starves, and a span of t seconds starts at most limit · (t + burst_s) ÷ 60, and one call more.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The one retry policy (the SDK's own retries are off), and the breaker that ends everything on a dead endpoint."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import threading

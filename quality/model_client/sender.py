@@ -5,8 +5,6 @@ busy machine, where the threads of a pool each get their share; so there are sev
 connections, and a question lives in one of them from its start to its end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import deque

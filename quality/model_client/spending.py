@@ -7,8 +7,6 @@ have been billed. Processes share the file, which lies on a local disk; a crash 
 moments' answers, which are asked again, and never leaves half of one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -6,8 +6,6 @@ itself, a control question about nothing is asked. Then it is kept like an answe
 say so (`ask_again`). Without that proof it stays an error, and nothing is kept.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ keeps them among the `rules` of every step's provenance as `alignment_score=8`. 
 truth: agreement with them is a comparison, and decides nothing.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

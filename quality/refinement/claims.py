@@ -6,8 +6,6 @@ regression on the log-odds of its own risk, of its episode's, and on whether it 
 whose truth a world told (`vesper refine bench --fit-claim`).
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -14,8 +14,6 @@ The embedded specialist is the rules with their proofs, and the thought where th
 which scores the corrected step as it scores others. Neither sees the truth: two that err alike accept alike.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ alone, for the report; no stage sees it. An item is found by the native id of it
 the provenance. Lines with `low_fidelity: false` (unreadable items, copies) say nothing about fidelity and are left out.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -7,8 +7,6 @@ after the first Finished, or at an end that isn't reached, and keep the valid pr
 What it can't repair: anything without elements or measured pixels, a click whose target nothing names, and goals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ with its last score and its row. Nothing enters the gold rows but items whose la
 last word: what they kept as it was is gold as it was, and isn't repaired.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 

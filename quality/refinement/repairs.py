@@ -1,7 +1,5 @@
 """What rewriter and reconstruction share: making a new row with its parent, and the parts' protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol
 

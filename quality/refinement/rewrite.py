@@ -4,8 +4,6 @@
 words. `OpenAIRewriter` asks a model. Neither is trusted: what they make is scored again by the judge.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The rewriter that goes with a judge."""
 
-from __future__ import annotations
-
 from pipelines.extensions import find_part
 from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model, build_member, endpoint_of
 from quality.refinement.repairs import ItemRewriter

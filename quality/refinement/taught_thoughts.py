@@ -9,8 +9,6 @@ thought of their own keep it. Whose a thought is stands in the row's provenance.
 Can't see: a thought that is right by luck, and screens without a picture, which aren't asked about.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

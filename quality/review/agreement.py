@@ -4,8 +4,6 @@ Answers are labels without order (nominal). An undefined figure (nothing answere
 NaN, never 0 or 1. `unsure` is an answer like the others: leaving it out would make the agreement look better.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

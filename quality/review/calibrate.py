@@ -6,8 +6,6 @@ the figures speak of all candidates, not of those drawn; their uncertainty then 
 (Kish 1965, (Σw)² / Σw²).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

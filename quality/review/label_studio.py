@@ -5,8 +5,6 @@ item id, goal, steps and pictures; the labelling interface is written beside the
 before any of it is kept, and the same file twice counts once.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

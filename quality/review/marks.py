@@ -5,8 +5,6 @@ One SQLite file, `feedback/marks.sqlite`, as durable as the answers beside it (`
 last row of an item and a mark counts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ while the item's content is what people saw (`Trajectory.digest`). What cleaning
 passwords) isn't shown to people as theirs to keep, and stays out.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

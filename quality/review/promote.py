@@ -6,8 +6,6 @@ have an equal digest; times lie beside them and don't enter it. Consumers pin th
 through it.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -4,8 +4,6 @@ People speak of what they saw: a decision holds while the item's content is what
 has been repaired since is judged again, and may train. The promoted set is pinned by its digest, which the counts name.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any

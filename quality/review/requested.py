@@ -4,8 +4,6 @@ They are no part of the asset `review/queue`, which stays a function of the corp
 for by hand is no random sample, so it stands for nothing else (`weight` 0) and no figure about the judge uses it.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ the cell, the same on every run, and new data changes little of it. `weight` = c
 with it, figures over the queue estimate figures over all candidates of the drawn cells.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a reviewer sees of an item: goal, steps with action and thought, and pictures by their place, never by path."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ that isn't undone counts. The file is in WAL mode with `synchronous = FULL`: onc
 disk, whatever is killed afterwards. SQL takes values as parameters only. The file stays on a local disk.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import sqlite3

@@ -5,8 +5,6 @@ lawyer has seen it: a licence that isn't stated, or that a descriptor marks as u
 permission.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A part's texts and the first look at its screens: what `hygiene/safety` finds without seeing other parts."""
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from collections.abc import Sequence

@@ -15,8 +15,6 @@ Values of tests and documentation (example.com, 555-01xx, 4111 1111 1111 1111, 1
 name can't be told from a brand or a place. A number in a form that isn't listed isn't seen.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

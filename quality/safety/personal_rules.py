@@ -1,7 +1,5 @@
 """The forms of personal data: for each a pattern, what must hold beside it, and when it is known to be invented."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Callable

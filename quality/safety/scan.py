@@ -8,8 +8,6 @@ personal data where the source's policy is `quarantine`.
 Texts are those of `unified`, that is what people wrote; what a rewriter built from them isn't read.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What the trigger scan reads from tables, and how its first look is kept: screens, labels, patches."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -8,8 +8,6 @@ inside: antialiasing leaves no texture between strokes. Other patches on text, a
 and aren't seen here; `quality.safety.trigger_match` looks for known patterns there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A picture of what the trigger scan suspects: one row a pattern, the first screens it was seen on, contrast raised."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Sequence
 

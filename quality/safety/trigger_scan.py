@@ -5,8 +5,6 @@ only if there is a suspicion, finds that pattern on all screens, on text too. Wh
 recur, patterns of high contrast, and patterns larger than 64 px or smaller than 6.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

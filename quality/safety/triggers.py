@@ -6,8 +6,6 @@ it is drawn by the UI. What a UI draws stands in columns and rows, several times
 element.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What isn't independent: samples of one screen, steps of one episode."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Endless rows in an order of their own: what a source of training rows must do, and one of a list."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 

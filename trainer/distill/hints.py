@@ -5,8 +5,6 @@ what followed. Neither publishes its words. A stored step has what followed in i
 the step was over; that is the hint here, with the type of the action that was taken.
 """
 
-from __future__ import annotations
-
 from pipelines.prompts import with_text
 from schemas.actions import WIDEST, parse_reply
 from trainer.modeling.batches import Row

@@ -8,8 +8,6 @@ then goes anywhere; `full` says where it belongs, and needs the teacher's whole 
 Either way a loss is a mean over replies of the sum over tokens divided by the reply's length, as GRPO's is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

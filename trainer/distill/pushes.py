@@ -5,8 +5,6 @@ parameters masked; the parameters' tokens where the type is right and they are n
 What it does with the tokens outside of the action isn't published; `SpanPushes.rest` says it here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

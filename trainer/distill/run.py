@@ -4,8 +4,6 @@ Update u draws its prompts and replies from (seed, u) and what is saved alone, s
 where its last state was saved.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

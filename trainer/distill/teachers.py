@@ -5,8 +5,6 @@ teacher is asked: the protocol of the rollout servers has log-probabilities of w
 given replies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

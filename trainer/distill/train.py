@@ -7,8 +7,6 @@ gain is reported on held-out rows that neither training nor the peak has seen. A
 where its last state was saved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ A grounding figure without its blind prior says nothing: on pages of one templat
 its usual place, with no picture at all, can be as good as a trained model.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

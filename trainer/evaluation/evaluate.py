@@ -5,8 +5,6 @@ Every figure stands beside its controls (`trainer.evaluation.controls`) and carr
 chosen by hash, are put to every checkpoint, so two reports compare sample by sample (`compare`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The table of an evaluation: one row a held-out sample, what was replied to it, and how it did."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from schemas.tables import Column, Table

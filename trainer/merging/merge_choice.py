@@ -1,8 +1,6 @@
 """Which density and lambda a TIES merge gets: those of some with which it does most on validation (docs/method.md
 §8)."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ another vocabulary or other pixels make the mean of two models noise. So setting
 are known to change nothing, and what isn't read by this project, too.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence

@@ -8,8 +8,6 @@ Each of several ranks reads a share of the positions (`of_rank`), finds out how 
 others; so all know the batch. Then each row goes to the rank that trains on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ the target's own entropy. LAMO publishes no formula; this one is ours: w = min(e
 mean over the step (`trainer.midtrain.step`). One token, however odd, weighs `cap` times another at most.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """What changes along a run: learning rate, width of coordinate targets, mixture of the rows."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

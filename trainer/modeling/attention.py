@@ -10,8 +10,6 @@ every layer. Sequences of one length form a batch, for which cuDNN has the faste
 H200 is 11 % faster by them than by the flash kernel, which is written for the generation before.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 
 import torch

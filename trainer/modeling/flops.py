@@ -1,7 +1,5 @@
 """How much arithmetic training does, and what share of a GPU's peak that is (MFU, model FLOPs utilisation)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

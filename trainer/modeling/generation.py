@@ -6,8 +6,6 @@ RL asks for temperature 1 and top-p 1, so the recorded log-probabilities are tho
 and what a reply's form lets expect is read along with it (`trainer.modeling.drafts`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -10,8 +10,6 @@ Under autocast on a GPU the factors are in 16 bits and logits in float32: rounde
 to 0.03, and log-probabilities of one token by two ways of computing it with them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -6,8 +6,6 @@ nats a token with the 2b's shapes on an H200), so that only what nobody samples 
 usual kernels: a pass of one token gains nothing, and the cache would have each block compiled once more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

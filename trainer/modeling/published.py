@@ -5,8 +5,6 @@
 and memory only the shapes count.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Where tokens and the patches of pictures stand: Qwen3-VL's three-part rotary positions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

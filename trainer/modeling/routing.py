@@ -10,8 +10,6 @@ f, through which no gradient flows, counts the tokens of all ranks and of the st
 those of a step, depends on how the step is split.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

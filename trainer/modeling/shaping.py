@@ -5,8 +5,6 @@ then what is unlikely is cut off. `repetition_penalty` counts the prompt's token
 those of the reply alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

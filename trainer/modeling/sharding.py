@@ -4,8 +4,6 @@ Parameters, gradients and optimiser state lie in as many parts as there are rank
 vision block, the rest in one group).
 """
 
-from __future__ import annotations
-
 import copy
 import types
 from typing import Any

@@ -1,7 +1,5 @@
 """Starting weights in which what is near on the screen is near: of numbers, and of the places of patches."""
 
-from __future__ import annotations
-
 import torch
 
 from trainer.modeling.tokenizer import LAST_NUMBER, NumberIds

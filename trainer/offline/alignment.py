@@ -12,8 +12,6 @@ its histories so.
 Deterministic: the same rows, replies and config give the same rows.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -8,8 +8,6 @@ Validation and held-out tasks stay as they are. The checkpoint's preset records 
 histories (`as_trained`).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

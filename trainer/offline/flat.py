@@ -1,7 +1,5 @@
 """When single steps have stopped paying, so that whole traces are next (after UItron, which doesn't say when)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

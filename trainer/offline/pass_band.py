@@ -4,8 +4,6 @@ A group whose replies all succeed, or all fail, has no advantage; tasks are trie
 band of success are left out.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 """The loop over updates that offline RL and distillation share: looks at validation, the weights of the peak, and a
 state that a killed run goes on from exactly."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar

@@ -1,7 +1,5 @@
 """What a run of offline RL leaves to be read: its `rl.json`, with paired gains and the change of the weights."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from trainer.offline.held_out import Measure, reward_bounds

@@ -4,8 +4,6 @@ Update u draws its prompts and replies from (seed, u) and what is saved alone, s
 where its last state was saved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

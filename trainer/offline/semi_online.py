@@ -13,8 +13,6 @@ The replies then train as samples of their own, as everywhere (`trainer.rl.grpo`
 replay with the likeliest replies and without patches: how far it comes, and whether to the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -3,8 +3,6 @@
 What isn't independent (the steps of an episode, the rows of a picture) goes together as one cluster.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter, defaultdict

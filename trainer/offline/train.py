@@ -11,8 +11,6 @@ draws its prompts and replies from (seed, u) and what is saved alone, so a run t
 last state was saved. Weights stay fp32: bf16 rounding eats RL-sized deltas.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -11,8 +11,6 @@ killed goes on from the weights last saved: rollouts of updates that were lost w
 those that replace them, the others are used for the first time; none is made again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

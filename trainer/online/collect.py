@@ -1,7 +1,5 @@
 """Where an update's groups of rollouts come from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol

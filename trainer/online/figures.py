@@ -1,7 +1,5 @@
 """The figures of a run: of an update's rollouts, of its loss, and the content of `online_rl.json`. No wall time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

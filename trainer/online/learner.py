@@ -4,8 +4,6 @@ whole trajectory. For replies of older weights, for replayed ones and for those 
 log-probabilities are another policy's (`trainer.rl.learner`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from trainer.online.credit import Estimates

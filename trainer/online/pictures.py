@@ -1,7 +1,5 @@
 """A rollout as one small picture: the screens that were decided on, from left to right."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 

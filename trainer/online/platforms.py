@@ -5,8 +5,6 @@ Pooled, the platform with more groups to learn from decides where weights go tha
 rewards, they take turns by phases, and of more rollouts than a group needs those that differ most are kept.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace

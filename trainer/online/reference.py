@@ -6,8 +6,6 @@ margin and by two standard errors of the paired difference: π_ref ← (1 − α
 Episodes of one task aren't independent, so the standard error is that over tasks.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A replayed rollout keeps the log-probabilities of the policy that made it (the b
 count in T_min.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random

@@ -1,7 +1,5 @@
 """Finished rollouts of an asynchronous run, a file each, from their end until an update that used them is saved."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The loop over updates of online RL, with its state: rollouts, their scores, an update of the learner, validation."""
 
-from __future__ import annotations
-
 import base64
 import math
 import time

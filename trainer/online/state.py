@@ -1,7 +1,5 @@
 """What changes during a run of online RL, beside the learner, and how both are kept."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, field
 from typing import Any

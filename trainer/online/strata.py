@@ -1,7 +1,5 @@
 """Batches of training tasks, drawn from the strata of expected steps in proportion to their sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 

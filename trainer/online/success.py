@@ -5,8 +5,6 @@ The model is given the goal, the last screenshot and, where the policy answered 
 material to judge; never what the policy thinks or says of its success.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ made again may share its batches with others). In mode "async" no finished rollo
 reaches `on_event` and `OnlineResult.timing` only.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext

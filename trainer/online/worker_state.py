@@ -1,7 +1,5 @@
 """What the workers of a run keep account of: themselves, the rollouts that wait or run, and what was survived."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ A window is a rectangle of the screen in its pixels, shown at a scale of its own
 0..1000 of the window, those of the screen in 0..1000 of the screen; `ScreenWindow` maps one to the other, by pixels.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

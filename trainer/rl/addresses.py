@@ -1,7 +1,5 @@
 """When two addresses are one to a browser."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import quote, urlsplit
 

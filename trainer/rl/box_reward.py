@@ -6,8 +6,6 @@ leaving the true one, in ratio, so half and double cost the same. The centre's h
 box as its centre. All boxes are l, t, r, b in the 0..1000 frame.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ of s that such a click earns; s is 1 in the middle of the element, falls off as 
 element's, and is 0 outside. A point states its confidence behind it, so that a policy that is unsure can abstain.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Add an engine: its class here, and its name in `RlConfig.engine`.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from pipelines.extras import telling_extras

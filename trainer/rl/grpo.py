@@ -8,8 +8,6 @@ the KL term while its other terms are losses; this is what is meant). Option nam
 bench/trainer_peers.py.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -12,8 +12,6 @@ whole policy. Losses are those of all samples, so the number of ranks changes no
 too, and gone on from by any number of ranks.
 """
 
-from __future__ import annotations
-
 import copy
 import logging
 import math

@@ -4,8 +4,6 @@ A screen of a phone is a thousand tokens and one of a desktop four: as many repl
 second leave it idle with the first. Neither way changes a gradient.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 

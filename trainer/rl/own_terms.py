@@ -10,8 +10,6 @@ Each is one function, named as a member (`MEMBERS`) or, where it stands outside 
 A value stays in the range that the function states as its attribute `bounds`, (0, 1) if it states none.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache

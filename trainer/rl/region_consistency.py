@@ -5,8 +5,6 @@ the votes that its own square holds on average. With squares of one size that is
 needed. Refusals vote for refusing, unreadable replies for nothing, and both count among the votes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from schemas.action_types import REFUSED

@@ -6,8 +6,6 @@ property of the model: `frame_of` finds it from all of its replies, since one re
 are read one by one, as in rewards, a profile says it, and `trainer.rl.unreadable` says where another would hit.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

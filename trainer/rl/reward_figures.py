@@ -1,7 +1,5 @@
 """Figures of an update's rewards, by TRL's names: of the whole reward, and of each of its terms."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Replies as the learner takes them: dealt out to optimiser steps, and which log-probabilities are the old policy's."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ stays the reference: with the same replies both make the same step within 1e-5
 (tests/trainer/rl/test_trl_learner.py, docs/decisions/engines.md).
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

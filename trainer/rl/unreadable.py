@@ -1,8 +1,6 @@
 """How many replies hold nothing that can be read, or are read in another frame than the model counts in, said aloud: a
 model of another family scores 0 for its form alone."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Sequence
 

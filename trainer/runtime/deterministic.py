@@ -1,7 +1,5 @@
 """Training that gives the same bits twice: kernels that are deterministic, and a fixed number of threads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

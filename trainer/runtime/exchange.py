@@ -4,8 +4,6 @@ It goes by a gloo group of its own, in the machine's memory: a thread that makes
 GPU's own collectives run.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Sequence
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """A process group over Gloo beside that of training: the learner's with a server that takes its weights."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

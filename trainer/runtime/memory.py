@@ -1,7 +1,5 @@
 """Memory that is free goes back to the system."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 from collections.abc import Callable

@@ -5,8 +5,6 @@ lies in N parts (`trainer.modeling.sharding`); losses are summed over all ranks 
 so the number of ranks changes no gradient.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -1,7 +1,5 @@
 """Bfloat16 where the hardware multiplies it; a processor without such instructions emulates it, ten times slower."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import torch

@@ -1,7 +1,5 @@
 """Learning rates of parts of a model: a vision tower or its mergers often learn slower, or faster, than the decoder."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ under `$VESPER_HOME/tracking`, unless their own variables ($MLFLOW_TRACKING_URI,
 leaves this machine before somebody says so.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from collections.abc import Iterable, Iterator, Mapping

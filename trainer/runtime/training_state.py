@@ -7,8 +7,6 @@ torch.distributed.checkpoint's. Either form is gone on from by any number of ran
 weights, data or config) is passed over, and later written over.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import warnings

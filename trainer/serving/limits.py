@@ -1,7 +1,5 @@
 """What a server of a checkpoint takes at most."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

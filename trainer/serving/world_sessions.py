@@ -4,8 +4,6 @@ The rules are those of every other execution (`generators.execution.execute`): w
 can't be carried out costs, who answers a question, when an episode is over, and what decides it.
 """
 
-from __future__ import annotations
-
 import base64
 import queue
 import tempfile

@@ -1,7 +1,5 @@
 """Settings of on-policy distillation from several teachers (docs/method.md §8, `trainer.distill`)."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import model_validator

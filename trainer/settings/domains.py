@@ -3,8 +3,6 @@
 A new domain is an entry here. Its stages, their settings and its teacher follow, and stand behind those of the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal

@@ -1,7 +1,5 @@
 """Settings of the GRPO loss, and of the learner and its engine that offline and online RL share. Names are TRL's."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, Self
 
 from pydantic import model_validator

@@ -1,7 +1,5 @@
 """Settings of what is measured: evaluations of checkpoints, suites, merges, and the form of the staircase."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import ConfigDict

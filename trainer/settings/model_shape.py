@@ -1,7 +1,5 @@
 """Sizes of a model that is built from scratch."""
 
-from __future__ import annotations
-
 from typing import Literal, Self
 
 from pydantic import model_validator

@@ -1,7 +1,5 @@
 """Settings of offline RL: a specialist of one domain, from stored rows."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import model_validator

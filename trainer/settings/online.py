@@ -1,7 +1,5 @@
 """Settings of online RL: whole trajectories in worlds or on devices. Names are TRL's where they mean the same."""
 
-from __future__ import annotations
-
 import math
 from typing import TYPE_CHECKING, Any, Literal, Self
 

@@ -1,7 +1,5 @@
 """Settings of one stage, derived from the list of stages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """The trainer's settings as a page to read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 

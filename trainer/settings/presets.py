@@ -3,8 +3,6 @@
 Nano's trains on two cores. The others are a place to start from, taken from no run of ours (docs/train-at-8b.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal
 

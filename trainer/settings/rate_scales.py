@@ -1,7 +1,5 @@
 """Rates of parts of a model, as settings."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Annotated

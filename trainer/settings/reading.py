@@ -1,7 +1,5 @@
 """Settings of how a screen is read that is larger than what a model sees at once."""
 
-from __future__ import annotations
-
 from typing import Literal, Self
 
 from pydantic import model_validator

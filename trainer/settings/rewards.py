@@ -1,7 +1,5 @@
 """Settings of the rewards of offline RL (docs/method.md §6)."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, Self
 
 from pydantic import model_validator

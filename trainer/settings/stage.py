@@ -1,7 +1,5 @@
 """What a stage of the trainer is: a checkpoint made from named inputs, as plain data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

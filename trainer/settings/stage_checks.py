@@ -1,7 +1,5 @@
 """What is checked of checkpoints and evaluations: declared apart from what makes them, for the graph to read."""
 
-from __future__ import annotations
-
 from pipelines.store.manifest import CheckSpec
 
 WEIGHTS_FINITE = CheckSpec("weights finite", "NaN or infinity in the weights")

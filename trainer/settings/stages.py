@@ -4,8 +4,6 @@ versions hold and reports compare is read from here: a new stage is an entry (do
 Stages of your own are named in $VESPER_STAGES, separated by commas: module:stage or path/to/file.py:stage.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Literal

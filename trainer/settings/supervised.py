@@ -1,8 +1,6 @@
 """Settings of mid-training: supervised next-token loss on the answers of the mixture. Names are TRL's where they mean
 the same."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, Self
 
 from pydantic import model_validator

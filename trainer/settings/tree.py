@@ -5,8 +5,6 @@ A preset is a function that returns the whole tree (`trainer.settings.presets`);
 and nothing of the others' parts does.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self

@@ -1,7 +1,5 @@
 """Settings of `worth/*`: the probes that measure what data is worth to the agent."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

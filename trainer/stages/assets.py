@@ -6,8 +6,6 @@
 Names and inputs alone: the graph reads them without loading what makes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

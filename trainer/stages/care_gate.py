@@ -4,8 +4,6 @@ Compared are the attempts at the same tasks that the suite `care` made of both. 
 there is nothing to compare, and nothing is said.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What a comparison of two sides holds: figures, samples on which they differ, curves."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Two mixtures of the same shards, and two judges of the same items, beside each other as two checkpoints are."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Two runs of one stage beside each other: figures with paired intervals, curves, samples where the answers differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a stage's function works with, and what it leaves."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """The functions of the stages `distilled`, several teachers into one agent on its own replies, and `unified`, which is
 that or the TIES merge."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

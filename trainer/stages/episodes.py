@@ -1,7 +1,5 @@
 """`episodes/unified` by name, with what is checked of it: apart from what makes it, for the graph to read."""
 
-from __future__ import annotations
-
 from pipelines.store.manifest import CheckSpec
 
 AGENT, ASSET, CODE_VERSION = "checkpoints/unified", "episodes/unified", "1"

@@ -1,7 +1,5 @@
 """The function of the evaluation stages: held-out figures of one checkpoint, beside their controls."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -9,8 +9,6 @@ A stage of an experiment reads what the experiment itself makes, and everything 
 of each of its checkpoints is made with it, by the same suites and samples.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

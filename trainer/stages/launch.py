@@ -8,8 +8,6 @@ servers, and the others do what its learner does (`Learner.follow`). They leave 
 for the next.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Curves over common axes as SVG, for pages without scripts. Its text takes the page's colour, so it can be dark."""
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The stages of online RL: an offline specialist acts on the tasks of the store's pool."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -3,8 +3,6 @@
 Both are there to look at (an animated picture, a sheet, the steps as JSON); how good the agent is, suites measure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from generators.execution.episode_film import FilmedEpisode

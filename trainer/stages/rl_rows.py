@@ -1,7 +1,5 @@
 """Which rows of the store train, validate and report a run of RL or distillation on stored rows."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

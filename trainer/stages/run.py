@@ -5,8 +5,6 @@ whose inputs are unchanged returns in a moment. Resumable state lies in `cache/t
 TensorBoard's events stay, as side files in `runs` of the version.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

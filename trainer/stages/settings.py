@@ -1,7 +1,5 @@
 """What of the trainer's settings a stage works with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

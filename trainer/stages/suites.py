@@ -4,8 +4,6 @@ Each version holds the report and its records beside the figures that the asset 
 steering of rounds read it like what `vesper eval --record` keeps.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

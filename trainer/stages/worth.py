@@ -4,8 +4,6 @@ Each version holds the table `worth`; what wall time and judges cost stands besi
 files that enter no version. Probes are kept in `cache/worth`, so what has not changed is not trained again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -7,8 +7,6 @@ it can't say them: typing without a tap before and an Enter after, and strokes f
 harness' own: the task's check, and the agent must have said that it is done.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

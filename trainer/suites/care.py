@@ -5,8 +5,6 @@ needless questions the share of the twins, where nothing is at stake, in which t
 belong together, so intervals draw whole cases.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

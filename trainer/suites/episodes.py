@@ -1,7 +1,5 @@
 """The suites whose questions are whole episodes in worlds, from a policy to a report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -12,8 +12,6 @@ polygon (OSWorld-G), in it or on its border; where the element isn't there, the 
 * `swapped`: the same model asked the same on another screen of the benchmark.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

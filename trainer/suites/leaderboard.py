@@ -7,8 +7,6 @@ rows, so history outlives versions that were cleared away. `current` marks the v
 evaluation. Dates are those of the commits; they stand in a table beside, which doesn't enter the data version.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import re

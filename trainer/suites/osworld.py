@@ -5,8 +5,6 @@ Tasks that can't be played here are in neither: `not_played` counts them by reas
 those of the tasks that were.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

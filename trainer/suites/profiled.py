@@ -1,7 +1,5 @@
 """Suites asked and read as the authors of a published model do (`generators.policies.profiles`)."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

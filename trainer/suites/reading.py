@@ -5,8 +5,6 @@ decontamination doesn't: labels, refusals, which files and wordings are asked. W
 a file that ends too early is no reason but a damaged copy, and stops the suite as it stops a source.
 """
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 from collections import Counter

@@ -5,8 +5,6 @@ OSWorld and WindowsAgentArena leave DOMAIN/TASK/result.txt (a number in 0..1) be
 it). Nothing is played again. Scores are as the harness wrote them; what it could not score is counted, not 0.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ sites, the families of desktop tasks, of care cases), each episode with a seed o
 trains on; of care cases, whose variants belong together, all of a seed come in a row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial

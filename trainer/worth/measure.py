@@ -1,7 +1,5 @@
 """Points of the agent: what each comparison's probes answered, paired over questions and seeds, with 95 % intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

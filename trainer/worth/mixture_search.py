@@ -6,8 +6,6 @@ gain; a domain in which none does says nothing. Every objective keeps a floor. S
 harms another is mixed in for what it helps: the others are there for the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Worth as a page (one HTML file, no script) and as Markdown, costs beside points. All text of data is escaped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any

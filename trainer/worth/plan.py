@@ -4,8 +4,6 @@ Rows come in the order of a hash, objectives in turn by how far each is behind i
 most rows in common train on most of the same rows in the same order, and differ in little but what they differ in.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A finished probe is a file named after all that decides its answers, so what is 
 goes on from its last saved step.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """The three studies: what sources are worth, what rules are, and which mixture measured transfer proposes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain

@@ -1,7 +1,5 @@
 """The assets `worth/*`: their names, tables and checks, as plain data that the graph reads without torch."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from pipelines.store.manifest import CheckSpec

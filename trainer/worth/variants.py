@@ -1,7 +1,5 @@
 """What probes differ in: pairs of variants of the corpus that differ in one thing. Pure functions of pools of rows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

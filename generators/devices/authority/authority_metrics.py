@@ -1,7 +1,5 @@
 """What the lease authority counts, for `/metrics`. No label names a device or a holder."""
 
-from __future__ import annotations
-
 from collections import Counter as Tally
 
 from generators.devices.authority.leases import Leases

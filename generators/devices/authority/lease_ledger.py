@@ -2,8 +2,6 @@
 caller's (`leases.Leases`), so a crash leaves all of a change or nothing.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
 

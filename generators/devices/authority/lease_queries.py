@@ -1,7 +1,5 @@
 """Questions to the lease authority's tables: which device suits a request, and where a request stands. Read only."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3

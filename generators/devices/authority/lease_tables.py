@@ -8,8 +8,6 @@ its device. Registrations, removals and quarantines are written with FULL. A com
 the authority copies the log into the database in a thread, so that an allocation doesn't wait for that either.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

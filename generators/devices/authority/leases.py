@@ -9,8 +9,6 @@ It keeps everything in SQLite and knows no network. Invariants, held by model-ba
   `generators.devices.authority.lease_tables`).
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import sqlite3

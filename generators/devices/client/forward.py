@@ -6,8 +6,6 @@ this machine, too: its requests are read, one a connection, and those of pages a
 discovery with the port's own address, since that is what it is asked as.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

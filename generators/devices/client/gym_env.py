@@ -7,8 +7,6 @@ def judge(world, action):
 env = DeviceEnv(world, start={"seed": 1}, judge=judge)
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 Hidden items stand at INT_MIN and are left out, as is what lies off the screen or under another window or an open menu.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The script that resets and reads a desktop's home folder, and starts and ends its programs (`on_desktop_home.py`)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 MARK = ".disposable-home"

@@ -7,8 +7,6 @@ Text is typed by ADBKeyboard's base64 broadcast, the only way on Android that is
 on by keys, and text that no key types is an error. The former keyboard comes back at the end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

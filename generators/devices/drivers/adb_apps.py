@@ -1,7 +1,5 @@
 """Names of apps, as tasks and models write them, to packages of Android."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from generators.devices.drivers.driver_names import NAMES

@@ -1,8 +1,6 @@
 """The picture in what `screencap -p` prints: foldables write a warning before it, and old shells end lines with CR LF
 inside it."""
 
-from __future__ import annotations
-
 from generators.devices.device import DeviceError
 
 _BEGIN, _END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"

@@ -1,7 +1,5 @@
 """uiautomator's XML, as a phone sends it, to elements on the screen."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from generators.devices.drivers.driver_names import NAMES

@@ -7,8 +7,6 @@ the one before is there again. A page may close at any moment, by a script of it
 device.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

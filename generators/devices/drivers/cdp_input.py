@@ -1,7 +1,5 @@
 """Mouse, finger and keyboard of one page by CDP's Input domain. Points are CSS pixels of the viewport."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any

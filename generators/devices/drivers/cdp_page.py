@@ -1,7 +1,5 @@
 """One page of a browser: attached, watched (loading, dialogs, crash), photographed and read."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """Tables of names, in `names.json`: keysyms of X, packages of apps, roles of Android's classes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What all drivers share: points in pixels, pictures checked before use, time limits, text in parts."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import struct

@@ -7,8 +7,6 @@ from outside (text to type, tasks, scripts' input) goes by stdin; a command line
 the operator's options, each quoted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

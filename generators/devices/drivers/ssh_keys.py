@@ -1,7 +1,5 @@
 """Names of keys, as `Hotkey` has them, to X keysyms that xdotool takes; and names of programs to what starts them."""
 
-from __future__ import annotations
-
 from generators.devices.drivers.driver_names import NAMES
 from generators.devices.keyboard import find_key
 

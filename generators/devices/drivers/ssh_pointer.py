@@ -1,7 +1,5 @@
 """Actions of the pointer as words for xdotool: fixed words and numbers only."""
 
-from __future__ import annotations
-
 from generators.devices.drivers.frames import to_px
 from generators.tasks.world_interface import UnsupportedAction
 from schemas.actions import (

@@ -1,7 +1,5 @@
 """SSH over the stream that `protocols.tunnel` opens: straight to the desktop or through a gateway."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """CDP's HTTP discovery through a gateway: the browser's answer, with its addresses changed to the gateway's."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -5,8 +5,6 @@ a start of its own too (`FenceFile`); tokens that come by teach it: a greater fe
 one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -5,8 +5,6 @@ disk: it outlives the process, not a power cut, after which the authority is ask
 each start, and when it holds many more lines than devices.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -8,8 +8,6 @@ A request carries a signed token (`Authorization: Bearer`, or the path `/t/TOKEN
 All connections of one device stand at its owner, found by rendezvous hashing; other nodes stream to it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """What a gateway node counts. No label names a device or a holder."""
 
-from __future__ import annotations
-
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable
 

@@ -1,7 +1,5 @@
 """Names that the ADB driver and the emulated phone share, and that no protocol fixes."""
 
-from __future__ import annotations
-
 ADB_KEYBOARD = "com.android.adbkeyboard/.AdbIME"
 """The input method that types what a broadcast brings. Source: github.com/senzhk/ADBKeyBoard."""
 HARNESS_RESET = "org.vesper.harness.RESET"

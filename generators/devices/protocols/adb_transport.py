@@ -3,8 +3,6 @@
 Both give the same `AdbTransport`; `run` and the drivers know no other difference.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re

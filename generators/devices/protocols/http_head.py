@@ -1,7 +1,5 @@
 """Heads of HTTP/1.1 messages, read strictly: what two readers could understand differently is refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Drivers of ADB and SSH, and the local port of `generators.devices.client.forward`, all come this way.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 

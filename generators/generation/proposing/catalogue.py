@@ -6,8 +6,6 @@ a function succeeded, and why others didn't. `chance` estimates from that how li
 next round. It never sees a world's truth: only what was on screens, and what verification said.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ twice with the same effect, one that is not seen without the documented flag. Th
 tried comes from documents.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from random import Random

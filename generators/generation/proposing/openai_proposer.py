@@ -5,8 +5,6 @@ and why others failed. What it answers is untrusted text: it becomes an instruct
 rule on the world's state (`rule: votes`): annotators decide it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random

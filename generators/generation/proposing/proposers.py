@@ -12,8 +12,6 @@ Without a catalogue that learned anything (the first round, or the ablation) onl
 ideas count alike.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -4,8 +4,6 @@ for there (UI-Venus-1.5, section 2.3). Whether that is new, `dynamic_task_pool.n
 What it answers is untrusted text: it becomes an instruction and a number of steps, and nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ A task q' is kept iff its largest cosine similarity to the bank and to the task 
 section 2.3): greedy in the order of proposal.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

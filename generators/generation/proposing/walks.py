@@ -4,8 +4,6 @@ A walk is a way that a run took, or a stochastic stride over its graph followed 
 known way to a screen that is to be reached.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Their tasks come from families with a plan over roles and names that was carried
 that an oracle can follow it. Their evaluators hold everything else to be as it was.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from generators.generation.task_worlds.listed_task_world import ListedTaskWorld

@@ -4,8 +4,6 @@ What an agent did there is verified by the rule alone (`care`): an execution tha
 reached.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

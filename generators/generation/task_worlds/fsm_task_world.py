@@ -4,8 +4,6 @@ The functional map comes from reference sites of the same kind (other seeds). Wh
 only its spec knows (`fsm.transfer`); a task about what it hasn't got can be proposed and run, and fails.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache

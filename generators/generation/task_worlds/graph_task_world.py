@@ -1,7 +1,5 @@
 """The screen graphs as a task world: two targets, icons that say what they open and icons that don't."""
 
-from __future__ import annotations
-
 from generators.generation.task_worlds.listed_task_world import ListedTaskWorld
 from generators.generation.task_worlds.own_world import SEEDS, OwnTask
 from generators.worlds.graph.graph_tasks import tasks

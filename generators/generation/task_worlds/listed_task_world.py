@@ -1,7 +1,5 @@
 """A task world whose tasks are listed by seed: every idea is a whole task that somebody wrote; nothing is joined."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random

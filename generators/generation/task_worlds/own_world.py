@@ -1,7 +1,5 @@
 """A world that stands outside this tree, with its tasks and the rule that decides them: one object in one file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A target is an app; each idea stands on a phone of its own seed. So what can go wrong here is the doing, not the task.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache

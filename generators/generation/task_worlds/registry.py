@@ -1,8 +1,6 @@
 """All task worlds by name. A new one is one file and an entry in `TASK_WORLDS`; one outside this tree is named by where
 it stands (`pipelines.extensions`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from generators.generation.task_worlds.app_task_world import ProgramTaskWorld

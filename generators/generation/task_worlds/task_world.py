@@ -4,8 +4,6 @@ A task world says what people usually want of its kind of target (the functional
 specs, and knows, apart from all that, the truth: whether a contract can be done and whether it was. Proposers never ask
 for the truth; figures do. A new one is one file and an entry in `registry.TASK_WORLDS`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random

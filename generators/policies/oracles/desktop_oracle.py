@@ -1,7 +1,5 @@
 """Follows a plan of intents on a desktop (`desktop_task.Intent`), by the roles and names of what is on the screen."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from generators.policies.oracles.oracle import Advice

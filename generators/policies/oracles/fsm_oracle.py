@@ -4,8 +4,6 @@ A way is kept as (situation → act) and followed as long as the world stands on
 so it recovers from whatever was done wrong. Where none exists it says so: the goal is out of reach from there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import permutations

@@ -4,8 +4,6 @@ An element that isn't there may be on its way, or further down: the oracle waits
 gives up. At the end it waits for the rule to hold: programs save in their own time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from generators.policies.oracles.oracle import Advice, Search

@@ -1,7 +1,5 @@
 """The oracle of MiniWoB++ tasks: asks the rule of the page (`miniwob_rules`) for the next right action."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from generators.policies.oracles.miniwob_rules import RULES, MiniwobPage

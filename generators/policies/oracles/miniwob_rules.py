@@ -6,8 +6,6 @@ behind a tab is found by opening one tab after the other. Points are the centres
 Add a task: a rule `(Page) -> Action | None` (None: there is nothing left to do) and its line in `RULES`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

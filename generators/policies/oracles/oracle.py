@@ -5,8 +5,6 @@ A new kind of world gets an oracle of its own in a file `*_oracle.py`; a world w
 (`plan_oracles.RecordedOracle`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -4,8 +4,6 @@ A plan knows nothing of the state it has left: whatever its steps did is believe
 the next one's element isn't there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The way that a site's oracle takes through a task, carried out in the interpreter without a browser."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Policies over a served model that are asked and read as a profile says."""
 
-from __future__ import annotations
-
 from generators.policies.chat_endpoint import ChatEndpoint
 from generators.policies.openai_agent import OpenAIAgent
 from generators.policies.policy import Policy

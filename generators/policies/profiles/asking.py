@@ -1,7 +1,5 @@
 """A profile's messages: prompts with their history, and the screenshot at the size at which the model is shown it."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

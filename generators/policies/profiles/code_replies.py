@@ -4,8 +4,6 @@ A turn carries out one action here, so of several calls the first counts (`sever
 before it says more. `WAIT`, `DONE` and `FAIL` stand for themselves.
 """
 
-from __future__ import annotations
-
 import re
 
 from pipelines.native.pyautogui import CallError, gestures, parse_script

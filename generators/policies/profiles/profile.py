@@ -4,8 +4,6 @@ A profile is a TOML file beside this module, or anywhere (`load_profile`). Its p
 says how to add one and lists the fields, each filled once, so that a goal that holds braces stays as it is.
 """
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Literal, Self

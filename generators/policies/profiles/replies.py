@@ -4,8 +4,6 @@ A reply is read in its profile's form or not at all: what is cut, holds no call,
 here or points outside the picture is unreadable and says why. Reading takes time linear in the text.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -8,8 +8,6 @@ that stands in the folder, whatever ends the process: the old folder is moved aw
 the new folder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -5,8 +5,6 @@ Every defect is fixed by the seed and leaves a truth line, so that a judge can b
 separate; duplicates are neither.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """What renders the embedded data of each source, damages it at known rates and writes it in its native form."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

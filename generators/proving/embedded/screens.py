@@ -1,7 +1,5 @@
 """Rico-like still screens: our phone pages in random states, with what annotators would write about them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random

@@ -1,7 +1,5 @@
 """How much embedded data there is of each source, and its version."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 Size = Literal["tiny", "demo"]

@@ -1,7 +1,5 @@
 """Whether a rewritten instruction is true: the world's oracle, given it, reaches the state that the trace reached."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The judge bench's assets and their versions: what the graph knows of them before anything runs."""
 
-from __future__ import annotations
-
 from pipelines.store.manifest import CheckSpec
 from quality.code_version import code_digest
 from quality.judges.nano.training import TRAINING_VERSION

@@ -4,8 +4,6 @@ A bench holds every sound trace and many damaged copies of it, so that each defe
 trace once, sound or damaged, as a real source would. Both are a pure function of the configuration (and the pages).
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """The judge bench, the nano judge trained on it, and each offline judge's figures, as assets of a store."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

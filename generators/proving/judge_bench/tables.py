@@ -1,7 +1,5 @@
 """Traces and grounding screens → rows as `vesper unify` writes them, with their truth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

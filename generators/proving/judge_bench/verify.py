@@ -5,8 +5,6 @@ follows the kept step before it as in the sound trace, and its instruction is th
 oracle carries out to the same state and that names no less. What can't be verified counts as low.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The worlds of the judge bench by name, each with its share of the traces. Add a world here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ to learn to read from; here are as many screens as wanted, each with all of its 
 `kit_pages.drawing`. A screen is a pure function of its name, and of the machine's Chromium and fonts.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Sequence

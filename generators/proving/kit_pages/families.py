@@ -5,8 +5,6 @@ and `data-b`; what a browser makes of the page is read from there. Add a family:
 `FAMILIES` or, never drawn for training, in `HELD_OUT_FAMILIES`.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Mapping
 from random import Random

@@ -4,8 +4,6 @@ A name is asked for only if it fits one element of the window, and said to be mi
 names of both come from the same places, so that a name alone says neither where nor whether it is.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from random import Random

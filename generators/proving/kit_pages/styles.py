@@ -4,8 +4,6 @@ The looks of this module need Chromium alone. Fonts, looks and icons of known ki
 (`deploy/get_ui_kits.sh` fetches them). What is held out is held out by name, and never drawn for training.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Words of interfaces in four languages, and what an icon is called: the texts of pages, drawn by topic."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from random import Random

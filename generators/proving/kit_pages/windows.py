@@ -4,8 +4,6 @@ Boxes and letters are in pixels of the window. An element that the window cuts, 
 for, but what it is called is never said to be missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random

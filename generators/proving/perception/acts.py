@@ -4,8 +4,6 @@ What was done stands in the history, and whoever has done all of it is finished.
 nothing but clicks on what shows, and words typed into a field that was clicked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 

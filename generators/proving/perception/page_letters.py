@@ -1,7 +1,5 @@
 """The letters of an open page with their places, as the browser knows them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 LETTERS_JS = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")

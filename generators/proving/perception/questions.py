@@ -4,8 +4,6 @@ A name is asked for only if it fits one element, and refused only if it fits non
 looking and none without. Points are centres of boxes in the 0..1000 frame.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random

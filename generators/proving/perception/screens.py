@@ -1,7 +1,5 @@
 """Screens pasted together from the elements of a sheet, each a pure function of its random numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random

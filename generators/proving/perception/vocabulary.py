@@ -1,7 +1,5 @@
 """Everything that can stand on a perception screen: colours, shapes, icons and words, each under one name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Pixels are the phone's own (`size_px`), origin top left. A world that has these members is a phone on ADB.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable

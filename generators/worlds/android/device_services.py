@@ -4,8 +4,6 @@ another adbd or another start (`root:`, `remount:`, `reboot:`).
 Sources: `framebuffer_service.cpp`, `restart_service.cpp` and `adb.cpp` of the Android Open Source Project.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 

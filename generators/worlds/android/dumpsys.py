@@ -4,8 +4,6 @@ They stand in `dumpsys.txt`: adbutils reads its rotation from `display`, uiautom
 the size from `window`, others whether the screen is on, and the battery.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from string import Template

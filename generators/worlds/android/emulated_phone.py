@@ -1,7 +1,5 @@
 """The emulated phone beside its screen: files, properties, settings and input methods, as its shell shows them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from generators.devices.protocols.adb_harness import ADB_KEYBOARD, HARNESS_PROPERTY

@@ -1,7 +1,5 @@
 """Android's key codes by number and name. Source: `android.view.KeyEvent`."""
 
-from __future__ import annotations
-
 import re
 
 _WORDS = re.findall(

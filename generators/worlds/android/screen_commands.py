@@ -3,8 +3,6 @@
 They answer as Android 13 does: `input text` refuses what no key types, `%s` is a blank, a tap outside does nothing.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

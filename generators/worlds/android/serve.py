@@ -1,7 +1,5 @@
 """A phone to connect to, as `vesper devices phone` serves it."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 

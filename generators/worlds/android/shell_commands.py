@@ -5,8 +5,6 @@ as one coroutine and one entry in COMMANDS. What touches the screen is in `scree
 `text_commands`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import stat as modes
 from collections.abc import Awaitable, Callable

@@ -4,8 +4,6 @@ Source: `SYNC.TXT` and `file_sync_protocol.h` of the Android Open Source Project
 little-endian length with that many bytes.
 """
 
-from __future__ import annotations
-
 import struct
 
 from generators.devices.protocols.adb_wire import AdbStream, WireError

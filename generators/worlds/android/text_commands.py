@@ -4,8 +4,6 @@ Patterns from the wire never become regular expressions of their own making: `gr
 alternatives, and looks for them in linear time.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -4,8 +4,6 @@ Source of the form: AccessibilityNodeInfoDumper in the Android Open Source Proje
 become `.`, as there.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The emulated phone's files: names and bytes in memory. No path from the wire ever meets the real file system."""
 
-from __future__ import annotations
-
 import posixpath
 from dataclasses import dataclass
 

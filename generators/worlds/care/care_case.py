@@ -10,8 +10,6 @@ needless. Conditions are plain data over the state of the world behind (`holds`)
     ["altered", path, {p: t}]  a file of the list is gone, or has another text than t
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, get_args

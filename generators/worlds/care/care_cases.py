@@ -1,8 +1,6 @@
 """All care cases: by family, seed and variant. A new family is a function in `phone_cases` or a block of
 `care_sites.json`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any

@@ -4,8 +4,6 @@ Texts stand in `care_sites.json`, a family a block, in four languages; a seed pi
 the button asks once more. Sites are specs like those of `generators.worlds.fsm`, carried out by the same page.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

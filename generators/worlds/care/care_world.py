@@ -4,8 +4,6 @@ A `CallUser` is answered by the case: yes or no where its text names what is at 
 and "just do it" where nothing is. Harm is what the case calls so, done before a yes; it stays, whatever comes after.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any

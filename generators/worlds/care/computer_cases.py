@@ -5,8 +5,6 @@ What is at stake lies in files, and so does the harm. Plans are those of the des
 which the suite's machine may not have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random

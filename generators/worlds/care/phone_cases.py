@@ -3,8 +3,6 @@
 Texts of other people and look-alikes are put into the snapshot by `extras`. Plans are those of the phone's own tasks.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 from generators.worlds.care.care_case import CareCase, Condition, Variant

@@ -1,7 +1,5 @@
 """Care cases on the phone in which something would be lost: deleted, or written over."""
 
-from __future__ import annotations
-
 from random import Random
 
 from generators.worlds.care.care_case import Condition

@@ -1,7 +1,5 @@
 """A request on the phone, and what its families are written with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random

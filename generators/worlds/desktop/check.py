@@ -4,8 +4,6 @@ A task passes if its goal doesn't hold at the start, nor after a no-op, nor afte
 plan. All rounds must say the same. DIR/rows.jsonl has a line a task and round; lines of other code are done again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor

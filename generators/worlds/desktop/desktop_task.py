@@ -18,8 +18,6 @@ A check is one of
     {"check": "answer", "is"}                       CallUser's text says this as whole words, and none of "not"
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass

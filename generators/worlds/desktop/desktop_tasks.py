@@ -3,8 +3,6 @@
 A new task: a function Random -> DesktopTask in its program's file, and its name in that file's list.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 

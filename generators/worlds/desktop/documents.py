@@ -4,8 +4,6 @@ screen's pixels.
 Gnumeric writes plain XML where its setting `core/xml/compression-level` is 0 (else it is packed, and no text).
 """
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree
 

@@ -6,8 +6,6 @@ descendant and removes the folder: it is the subreaper of all, so that none can 
 of its own. If it is killed itself, its children get SIGKILL from the kernel, and what is left loses display and bus.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json

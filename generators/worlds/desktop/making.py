@@ -1,7 +1,5 @@
 """What the families of all programs share: a task from its parts, plans through menus and dialogs, words to draw."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from generators.worlds.desktop.desktop_task import Check, DesktopTask, Intent, rest

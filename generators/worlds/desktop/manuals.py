@@ -5,8 +5,6 @@ and print what they make of them. What a page says is a stranger's text: of an o
 description one printable sentence that is quoted in a goal and never carried out.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -3,8 +3,6 @@
 A program of your own is a `DesktopProgram` in a file that may stand anywhere (docs/add-a-computer-program.md).
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The programs of a desktop session, by name. Add one here: a descriptor, and a line where its tasks are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from generators.devices.desktop.home_folder import HIDDEN

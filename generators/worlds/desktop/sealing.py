@@ -6,8 +6,6 @@ Bubblewrap gives the session namespaces of its own: no network, no process and n
 may write go with it.
 """
 
-from __future__ import annotations
-
 import functools
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ own on the loopback interface, all in one temporary folder. Nothing of it is lef
         async with connect(endpoint) as desktop: ...
 """
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import json

@@ -3,8 +3,6 @@
 Archives are tar files of ASCII texts, which are texts themselves and so can be among a start's files.
 """
 
-from __future__ import annotations
-
 import io
 import tarfile
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Families of tasks on the calculator (galculator). A family is a function Random -> DesktopTask."""
 
-from __future__ import annotations
-
 from math import factorial
 from random import Random
 

@@ -1,7 +1,5 @@
 """Families of tasks on checksums (gtkhash). A family is a function Random -> DesktopTask."""
 
-from __future__ import annotations
-
 import hashlib
 from random import Random
 

@@ -1,7 +1,5 @@
 """Families of tasks on the file manager (thunar, its list view). A family is a function Random -> DesktopTask."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from random import Random
 

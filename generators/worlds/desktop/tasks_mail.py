@@ -4,8 +4,6 @@ The mailbox is a folder of files, a mail each (MH), on this desktop alone: no se
 shows in which folder its file lies; what is written, in a new file there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from random import Random
 

@@ -4,8 +4,6 @@ tree). A family is a function Random -> DesktopTask.
 Pictures are XPM files, which are texts, of two colours so placed that no turn or flip leaves them as they were.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from random import Random
 

@@ -1,7 +1,5 @@
 """Families of tasks on the settings (Xfce's dialogs). A family is a function Random -> DesktopTask."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from random import Random
 

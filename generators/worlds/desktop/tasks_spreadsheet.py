@@ -1,7 +1,5 @@
 """Families of tasks on the spreadsheet (gnumeric). A family is a function Random -> DesktopTask."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 

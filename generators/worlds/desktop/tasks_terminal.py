@@ -1,7 +1,5 @@
 """Families of tasks on the terminal (xfce4-terminal with bash). A family is a function Random -> DesktopTask."""
 
-from __future__ import annotations
-
 from random import Random
 
 from generators.worlds.desktop.desktop_task import Check, DesktopTask, rest, sha256_of

@@ -1,7 +1,5 @@
 """Proves a site sound: names and kinds fit, nothing dangles, it is deterministic, every page and edge is reachable."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

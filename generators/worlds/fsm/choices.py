@@ -1,7 +1,5 @@
 """SelectOption on a site: by clicks on what shows, so that a site in Chromium and one without do the same."""
 
-from __future__ import annotations
-
 from generators.devices.choose_option import no_option
 from generators.tasks.world_interface import ScreenElement, World
 from generators.worlds.wrappers.wrapper import elements_of

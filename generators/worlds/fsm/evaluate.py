@@ -4,8 +4,6 @@ An evaluator is {"rule": "state_conditions", "conditions": [[path, operator, ope
 "variables.cart" or "page"; operators are those of the spec.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

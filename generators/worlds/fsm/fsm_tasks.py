@@ -5,8 +5,6 @@ A single goal's path is the planner's shortest; a joined one's is the cheapest o
 from where the one before ended. Every path is carried out in the interpreter, and only those that reach the goal stay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations

@@ -4,8 +4,6 @@ Its elements, acts and states are those of the site in Chromium (tested by walks
 text of what is shown, not an image.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

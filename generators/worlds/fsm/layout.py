@@ -3,8 +3,6 @@
 Text never changes a size, except the lengths of labels as the spec writes them, so both sides agree to the pixel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 A `SiteState` is everything that can change: page, variables, history, focus and scroll. It is immutable.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

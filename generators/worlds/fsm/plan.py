@@ -5,8 +5,6 @@ A click costs 1, filling a field 2 (click, type). The search leaves out acts tha
 all pages. So a plan is a shortest one among plans without detours, and it is always carried out before it counts.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

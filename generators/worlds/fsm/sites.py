@@ -1,7 +1,5 @@
 """All sites by kind and seed. Add a template to `TEMPLATES` and it is explored, searched and tested with the others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 

@@ -5,8 +5,6 @@ browser; both read the same JSON (`SiteSpec.plain`). An element's edges are trie
 holds fires; so the machine is deterministic. `check.py` proves a site sound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Sites of services: a bank, a forum."""
 
-from __future__ import annotations
-
 from generators.worlds.fsm.draft import Draft, fail, put, say
 from generators.worlds.fsm.spec import Edge, SiteSpec
 from generators.worlds.fsm.words import CITIES, MAILS, PEOPLE, SECRETS, SENTENCES, STREETS, THREADS, TOPICS

@@ -1,7 +1,5 @@
 """Sites that sell or show things: a shop with checkout, ticket booking, recipes, a streaming library."""
 
-from __future__ import annotations
-
 from generators.worlds.fsm.draft import Draft, fail, put, say
 from generators.worlds.fsm.spec import Edge, SiteSpec
 from generators.worlds.fsm.words import CITIES, CODES, DISHES, FILMS, GOODS, MAILS, PEOPLE, SENTENCES, STREETS, WORDS

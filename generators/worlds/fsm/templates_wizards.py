@@ -1,7 +1,5 @@
 """Sites that ask: an insurance wizard, a survey."""
 
-from __future__ import annotations
-
 from generators.worlds.fsm.draft import Draft, fail, put, say
 from generators.worlds.fsm.spec import Edge, SiteSpec
 from generators.worlds.fsm.words import CITIES, DATES, MAILS, PEOPLE, PHONES, SENTENCES, STREETS, TOPICS

@@ -1,7 +1,5 @@
 """Sites to work with: an issue tracker, a calendar, a wiki, an admin console."""
 
-from __future__ import annotations
-
 from generators.worlds.fsm.draft import Draft, fail, put, say
 from generators.worlds.fsm.spec import Edge, SiteSpec
 from generators.worlds.fsm.words import (

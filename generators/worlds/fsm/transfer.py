@@ -8,8 +8,6 @@ A goal whose id holds a number ("add3") is about that *thing* of the site (a pro
 names it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Words of the templates: names, things and looks from which a seed draws; they stand in `words.json`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """How a screen of a graph looks: its name in a bar, icons in three columns, and under each, where it says so, the name
 of the screen that it opens. Each picture is drawn once."""
 
-from __future__ import annotations
-
 import io
 from functools import lru_cache
 

@@ -1,8 +1,6 @@
 """Tasks of a screen graph: open a screen that is so many icons away, where icons say what they open and where they
 don't, so that one has to look around or to know the app from before."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from random import Random
 from typing import Any

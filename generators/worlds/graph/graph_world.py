@@ -1,8 +1,6 @@
 """The world of a screen graph: a phone's app in which every icon opens a screen; thousands of steps a second, without a
 browser."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

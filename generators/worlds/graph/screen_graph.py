@@ -4,8 +4,6 @@ Everything that an agent can't see is here to be read: which screens there are, 
 another. A graph is a pure function of its seed and its sizes.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache

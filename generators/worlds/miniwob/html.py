@@ -1,7 +1,5 @@
 """Where the `miniwob` package keeps its pages, and what all ways of showing them share."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scripted input for recorded MiniWoB++ pages: an oracle reads the instruction and works the page as a person does."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from random import Random

@@ -1,7 +1,5 @@
 """The MiniWoB++ pages that a script can solve: the suite of the same name measures agents on these."""
 
-from __future__ import annotations
-
 import re
 
 SCRIPTED_PAGES = tuple(

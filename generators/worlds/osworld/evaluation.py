@@ -1,8 +1,6 @@
 """Whether a task was solved, as its file says: the setup steps before the evaluation, then each function on what its
 getters give, joined by `and` (their mean, 0 if one is 0) or `or` (the best of them)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Below `file_cache` of the tasks' folder lies what the address names after `resol
 `xlangai/ubuntu_osworld_file_cache` fits as it is), or else a file of that base name below DOMAIN/ID.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 

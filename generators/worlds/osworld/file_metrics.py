@@ -1,8 +1,6 @@
 """What evaluators ask of files: their text, what is in an archive, a picture's size. Files are the agent's:
 one that can't be read is as none."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import zipfile

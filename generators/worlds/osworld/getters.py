@@ -1,7 +1,5 @@
 """Where an evaluator's results, and what is expected, come from: the getters by name. Add one here."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ fault. What the agent left behind may be anything: a file that is missing or can
 files are searched in a process of their own for a bounded time.
 """
 
-from __future__ import annotations
-
 import ast
 import csv
 import difflib

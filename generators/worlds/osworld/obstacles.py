@@ -5,8 +5,6 @@ A command is read as words only. What a shell would make of it (variables, subst
 a task may still fail for want of a program that only such a word names.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

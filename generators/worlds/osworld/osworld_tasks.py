@@ -1,7 +1,5 @@
 """Task files of a folder as contracts, and what isn't played here, by reason."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ with open_osworld(folder) as world:
     world.reset({"task": {...}, "domain": "os"})
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace

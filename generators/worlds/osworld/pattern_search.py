@@ -1,7 +1,5 @@
 """Searches with patterns of task files: strangers' patterns may take for ever, so each search has a time of its own."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -5,8 +5,6 @@
 Nothing in a file is trusted: what isn't in that form is refused with what was expected.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

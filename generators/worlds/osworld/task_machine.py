@@ -1,7 +1,5 @@
 """The machine that a task is set up and evaluated on: a sealed desktop session, by a script of ours that runs in it."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

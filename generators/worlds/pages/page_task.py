@@ -3,8 +3,6 @@
 A task is made from the page's own model, so every name in its goal is really on the screen somewhere.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """All families of tasks on our own pages, and making one on a screen."""
 
-from __future__ import annotations
-
 from random import Random
 
 from generators.worlds.pages import tasks_forms, tasks_lists

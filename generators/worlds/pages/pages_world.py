@@ -1,7 +1,5 @@
 """Our own pages (phone, desktop and web) as a world: eight apps whose state says what was reached."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -4,8 +4,6 @@ A `EpisodeRecorder` carries out a task's plan on `OwnPages`, taking the screen b
 is what was done (pixels of the screen, origin top left), and success is read from the page's own state, never assumed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random

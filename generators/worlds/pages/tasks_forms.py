@@ -1,7 +1,5 @@
 """Tasks in settings, the profile form and the shop."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

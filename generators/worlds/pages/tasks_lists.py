@@ -1,7 +1,5 @@
 """Tasks in mail, to-do list, news and contacts."""
 
-from __future__ import annotations
-
 from random import Random
 
 from generators.worlds.pages.page_task import Intent, Maker, PageTask, State, new_task

@@ -10,8 +10,6 @@ have changed is held by one digest. A check is one of
     {"check": "infeasible"}                     CallUser says that it can't be done
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 A new task on one app: a function (snapshot, rng) -> Part in that app's file, and a line in PARTS.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any

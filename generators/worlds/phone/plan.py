@@ -1,7 +1,5 @@
 """Carrying out a plan over element keys on a phone, by touches and system keys alone: the proof of a task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from generators.tasks.world_interface import ScreenElement, WorldError

@@ -1,7 +1,5 @@
 """Reading an answer for one thing: whether it says that the goal can't be reached on this phone."""
 
-from __future__ import annotations
-
 import re
 
 _NOT = r"(?:not|\w+n['’]t)"

@@ -4,8 +4,6 @@
 "look": colours and the place of icons}. Ids count on from data["next"].
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """Tasks that end in words: questions answered by CallUser, and goals that can't be reached on this phone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from random import Random

@@ -1,7 +1,5 @@
 """Tasks over two or more apps: what one app says is needed in another. What must be said is put in as `extras`."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parts of tasks in contacts and messages."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parts of tasks in notes, files, shop and settings."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

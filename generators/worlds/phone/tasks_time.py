@@ -1,7 +1,5 @@
 """Parts of tasks in clock and calendar."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """Words from which snapshots of the phone and the slots of its tasks are drawn; they stand in `words.json`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

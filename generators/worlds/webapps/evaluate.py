@@ -6,8 +6,6 @@ An evaluator is {"rule": "webapp_state", "checks": [...]}, plain JSON data. A ch
     {"check": "answer", "any", "not"}        CallUser's text holds one of `any` as whole words, and none of `not`
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Runs a command and ends it when standard input ends: `python -m …guard COMMAND…`. For a server that wouldn't notice
 that the process which started it is gone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -3,8 +3,6 @@
 Ends when its standard input does, so that it outlives no parent, not even one that was killed.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """A web app as a server process of its own on a free loopback port, which ends with the world that started it."""
 
-from __future__ import annotations
-
 import http.client
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """Snapshots as SQLite files, which a running server has open."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -5,8 +5,6 @@ A plan is a list of ("click", role, name[, which]), ("type", text), ("key", name
 then; `which` (from 1, in reading order) distinguishes several that are named alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random

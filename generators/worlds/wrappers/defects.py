@@ -9,8 +9,6 @@ Declared faults, each with a rate of its own:
 What was injected stands in `log`. `state` is the world's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any

@@ -4,8 +4,6 @@ Counts, not wall time, so that a run is the same every time; `seconds` makes eac
 What was done is done at once: only the picture and the elements are late, never the truth.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass

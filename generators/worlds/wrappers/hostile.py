@@ -8,8 +8,6 @@ that shares no variable with the task's rule (`guard`). The world's state tells 
 because of it stays in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random

@@ -1,7 +1,5 @@
 """What all wrappers share: everything goes to the world inside, and chance depends on seed, start and step alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from random import Random
 from typing import Any

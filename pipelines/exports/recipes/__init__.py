@@ -1,7 +1,5 @@
 """Files that an export puts beside its data, for a trainer's own launcher: text, which nothing here imports."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent

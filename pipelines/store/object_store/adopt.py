@@ -4,8 +4,6 @@ All parts with their pictures, manifests, journals and promoted feedback, and th
 the copy. Nothing here is changed. It may be stopped and run again: what is there already isn't put twice.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

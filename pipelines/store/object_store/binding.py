@@ -6,8 +6,6 @@
 Other homes (the scratch stores of `vesper unify --out`, of tests) have nothing to do with the variable.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

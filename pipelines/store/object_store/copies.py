@@ -9,8 +9,6 @@ PUT. Nothing that a manifest names is overwritten with other bytes. A process ki
 nothing names yet, and a rerun, here or elsewhere, takes up the parts whose receipt is there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,8 +1,6 @@
 """Objects in a folder, `file:///share/vesper`: a disk that several machines mount. A write is a temporary file renamed
 into place, so what is read is whole; `create` is a hard link, which fails if the name is there."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -12,8 +12,6 @@ both believe that they hold an asset. What then still holds: equal inputs give e
 inputs have different names, and the pointer names one whole version, the last one put.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

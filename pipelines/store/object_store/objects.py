@@ -8,8 +8,6 @@ each MB of a file) on protocols whose fsspec implementation is asynchronous (S3,
 What `create` and `replace` promise depends on the store behind: see `Objects.exclusive`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -6,8 +6,6 @@ the machine's role). A store that leaves the conditions out of account is recogn
 `binding`): then the two fall back to looking before and after.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipelines.store.object_store.objects import AT_ONCE, MISSING, Found, Objects

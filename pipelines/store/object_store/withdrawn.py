@@ -4,8 +4,6 @@
 pictures that it names before it does anything else: what it needs is fetched again, or made again without the records.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

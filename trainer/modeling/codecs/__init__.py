@@ -5,8 +5,6 @@ worlds know one text alone (`schemas.actions`); the codec of a checkpoint's pres
 and where tokens become a reply (`Processor.answer`, `Processor.text`). `coding` makes exact inverses of any such pair.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

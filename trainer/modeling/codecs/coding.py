@@ -1,7 +1,5 @@
 """A reply in the words of a codec and back: exact inverses, whatever the text of the reply is."""
 
-from __future__ import annotations
-
 import re
 
 from trainer.modeling.codecs import ActionTexts

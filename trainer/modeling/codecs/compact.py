@@ -10,8 +10,6 @@ AgentCPM-GUI writes JSON without blanks; here the verb stays before its bracket,
 are numbers between brackets, as the loss of coordinates wants them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The text of the corpus itself: the reference."""
 
-from __future__ import annotations
-
 from trainer.modeling.codecs import ActionTexts
 
 TEXT = ActionTexts(write=lambda action: None, read=lambda coded: None)

@@ -5,8 +5,6 @@ left, upper right, lower right, lower left) of a frame of 1024 x 1024. Letters a
 that no vocabulary changes; ToolTok learns tokens of its own. What isn't a point stays as it is.
 """
 
-from __future__ import annotations
-
 import re
 
 from trainer.modeling.codecs import ActionTexts

@@ -4,8 +4,6 @@ An estimator is one function: rollouts of a group, their rewards (None = lost), 
 by name → for each reply of each rollout its own advantage, None where the reply shares its trajectory's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 Estimates = list[list[float | None]]

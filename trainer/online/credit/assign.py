@@ -1,7 +1,5 @@
 """The advantage of each reply of an update, by the estimator that the settings name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 

@@ -12,8 +12,6 @@ which is one linear system (the certainty-equivalence estimate; Sutton & Barto, 
 screen s is worth γ² v(s) or less, below v(s), whatever its rollout came to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ A labeller is one function: a rollout → for each reply a number in 0..1, the b
 is known. `effects` comes with Vesper and asks no model; one that asks a judge is named by its path.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 

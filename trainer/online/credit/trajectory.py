@@ -1,7 +1,5 @@
 """All replies of a trajectory share its advantage (docs/method.md §7): the reference."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from trainer.online.credit import Estimates

@@ -5,8 +5,6 @@ weight of 0 or more for each task. `trainer.online.curricula.assign` makes them 
 that no task is given up for good.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

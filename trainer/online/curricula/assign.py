@@ -1,7 +1,5 @@
 """What a run draws by the curriculum that the settings name, and the record of its tasks that the curriculum reads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

@@ -5,8 +5,6 @@ records, so that a cell that was never tried is judged by what was; it weighs ex
 MobileGen publishes no formula; this one is ours.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ The horizon of update u is h(u) = `start` + `by` · ⌊u / `every`⌋ expected s
 all tasks by such a schedule; here a task is drawn once it fits in: one that can't be done in time teaches nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from schemas.settings import Settings, Whole, setting

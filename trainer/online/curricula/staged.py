@@ -4,8 +4,6 @@ Tasks are sorted into stages of equal size by their expected steps, those of equ
 groups tasks, but not when it moves on; the mark is ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from schemas.settings import Number, Settings, Whole, setting

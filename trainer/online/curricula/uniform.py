@@ -3,8 +3,6 @@
 The default of a run is something else: no curriculum at all, every task getting its turn (`trainer.online.strata`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from trainer.online.curricula import TaskRecord

@@ -8,8 +8,6 @@
 The second and third kind ask for no key, whatever `--api-key` says: such a server belongs on a network of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -7,8 +7,6 @@ the log-probability (nats) under the distribution that it was drawn from (`--log
 label of the weights that drew it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ A check is one function of a member and a seed. The policies are tables of a few
 they learn by is the trainer's own: advantages, loss, controllers, curricula, codecs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """All checks of methods by name, in the order of their table."""
 
-from __future__ import annotations
-
 from trainer.proving.methods import MethodCheck, clashing_platforms, codec_tokens, ladder, loophole
 
 CHECKS: dict[str, MethodCheck] = {

@@ -5,8 +5,6 @@ first action; on the web most want the second, and few of its groups hold a succ
 learned in weights of its own, which grow slowly, beside those that all kinds of both platforms share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

@@ -4,8 +4,6 @@ Drawn are actions in the proportions of UI-Venus-1's mobile data as far as it st
 10, Type 9, PressHome 3; the rest evenly), with random points and short texts.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ learned. Each update draws four tasks of all 21; a member is told what became of
 better on the first ladder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

@@ -4,8 +4,6 @@ In each of four states one action of eight is right and earns 1; another earns h
 start takes it once in a thousand times. Advantages aren't scaled, and the KL term has the gradient of KL(π_θ‖π_ref).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

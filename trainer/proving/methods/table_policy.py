@@ -1,7 +1,5 @@
 """A policy that is a table of logits, trained by the loss of the trainer itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """The gate of nano-base: what its weights see where training never looked, beside those who can't see."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

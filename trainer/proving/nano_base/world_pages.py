@@ -7,8 +7,6 @@ pages the grounding test holds back aren't among them.
 A page is an episode: a PNG for each of its screens, and last a JSON file with what stands on them: places and letters.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict

@@ -5,8 +5,6 @@ of the points that a turn was clicked at it takes the one most others lie near: 
 a task that it solves says nothing about seeing.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence

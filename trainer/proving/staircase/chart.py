@@ -1,7 +1,5 @@
 """The staircase as a picture: success by row with intervals, and offline RL's steps and traces. SVG, text escaped."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any

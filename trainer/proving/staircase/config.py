@@ -1,7 +1,5 @@
 """Sizes of a staircase: the long form (nano on two cores, at most 100 minutes a seed) and the short one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 

@@ -4,8 +4,6 @@ Every so many steps validation episodes are tried at temperature 1. Training sto
 are the last weights whose pass@1 lay in the window, if any did, else those it stopped with.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

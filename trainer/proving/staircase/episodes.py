@@ -5,8 +5,6 @@ the `samples` table. A part (a family's episodes of a split, so many at a time) 
 what it was made from; pictures lie beside them by their sha256. A run that was killed goes on.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Rows of one or several training seeds → intervals over tasks and seeds, paired differences, and what they say."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A finished stage of the staircase: a folder with its checkpoint, made once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ if it can be undone and the task is done in the end: rules and sites find their 
 phone an undo (the same place again, or back) is tried and must bring the very document back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random

@@ -1,7 +1,5 @@
 """The lowest row: a uniform draw among what could be done on the screen, without any weights."""
 
-from __future__ import annotations
-
 from random import Random
 
 from generators.policies.oracles.oracle import click_on

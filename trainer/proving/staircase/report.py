@@ -1,7 +1,5 @@
 """A seed's report (JSON, Markdown, SVG), and several seeds' reports as one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Turns of scripted episodes as rows of the `samples` table: navigation, and grounding from the same screens."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any

@@ -4,8 +4,6 @@
 and `<platform>-seed-<n>/` with the stages' checkpoints, the evaluations and `report.json`, `report.md`, `report.svg`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 no comparison, and in a short time the rollouts for it are lost to the others.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """How long a stage has worked, over all tries: wall time is what controls are given in equal measure."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

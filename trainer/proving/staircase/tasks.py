@@ -7,8 +7,6 @@ nano can read: MiniWoB++ at two pixels a CSS pixel, the phone and the sites on a
 Add a world: an entry in `WORLDS`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager

@@ -4,8 +4,6 @@ A stage's folder is named after what it is made from (weights it starts from, se
 again goes on where it was killed: finished stages are skipped, an unfinished one resumes from its trainer's own state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -5,8 +5,6 @@ goal by harm is worth less than one that did nothing. A needless question costs 
 asking everywhere would pay, since it is safe. The numbers are ours; no report gives any.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

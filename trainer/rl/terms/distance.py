@@ -4,8 +4,6 @@ A hit in the box is all or nothing: where every reply of a group misses, nothing
 and the group is skipped. This term does. MagicGUI publishes no formula; this one is ours.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ with a thought then earns 1 − weight · (share of the replies without one that
 questions alone. A2FM publishes no formula of its cost; this one is ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from schemas.actions import parse_reply

@@ -4,8 +4,6 @@ A controller is one function: β of the settings, what past updates measured, an
 next update. It holds no state of its own, so that a run that was killed goes on with the very same weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The loss's options of the next update, by the controller that the settings name and what past updates measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """β as the settings say, whatever was measured: the reference."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from trainer.rl.trust_region import UpdateMeasures

@@ -4,8 +4,6 @@ GuirlVG publishes no formula; this one is ours: β_t = β · clip(1 + c · z, `l
 deviations the last update's mean reward lies above the mean over all updates so far.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

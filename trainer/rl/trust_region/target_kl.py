@@ -5,8 +5,6 @@ The proportional controller of Ziegler et al. (2019, arXiv 1909.08593, §2.2): w
 hundreds at most, so that ours turns faster. The faster it turns, the more it overshoots.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from schemas.settings import Number, Settings, setting

@@ -1,7 +1,5 @@
 """MMBench-GUI L2: basic and advanced wordings on six platforms; the headline is the mean of the two levels."""
 
-from __future__ import annotations
-
 from pipelines.suites.mmbench_gui_l2 import FORM
 from trainer.suites.reading import Benchmark, Row, text
 

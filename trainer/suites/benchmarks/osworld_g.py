@@ -4,8 +4,6 @@ Capabilities come from `classification_result.json` (`{"classified": {capability
 several: it counts in each, as in the authors' table. Refusals count in the total; `present` leaves them out.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from dataclasses import replace

@@ -4,8 +4,6 @@ The platform stands in the picture's name (`mobile_`, `pc_`, `web_`), since the 
 only, and converted copies put the data source (`gitlab`) into `platform`.
 """
 
-from __future__ import annotations
-
 from pipelines.suites.screenspot import FORM
 from trainer.suites.reading import Benchmark, Row, stem, text
 

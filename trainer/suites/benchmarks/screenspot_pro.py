@@ -3,8 +3,6 @@
 The English instruction is asked; `SCREENSPOT_PRO_CN` asks the Chinese one of the same rows.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipelines.suites.screenspot_pro import FORM

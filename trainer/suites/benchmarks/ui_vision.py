@@ -4,8 +4,6 @@ Layout grounding asks for a box and is scored by overlap; a model that points ca
 over and counted.
 """
 
-from __future__ import annotations
-
 from pipelines.suites.ui_vision import FORM
 from trainer.suites.reading import Benchmark, Row, stem, text
 

@@ -4,8 +4,6 @@ English is asked; `VENUSBENCH_GD_ZH` asks the Chinese instruction of the same ro
 `present` and `absent` stand beside it, since many report them apart.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipelines.suites.venusbench_gd import FORM, SIDE_FILES

@@ -1,7 +1,5 @@
 """AgentNet (OpenCUA): a JSON line an episode with pyautogui code, points in 0..1, and a folder of pictures."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Android in the Wild: GZIP TFRecord, one Example a step, raw pixels, y before x, finger gestures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Android in the Zoo: a folder an episode with one JSON list (JSON strings inside it) and its pictures."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """AndroidControl: GZIP TFRecord, one Example an episode, n actions and n+1 PNG with accessibility forests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

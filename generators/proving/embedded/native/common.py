@@ -1,7 +1,5 @@
 """What several writers share: files per shard, pixels, and Android's names for what is on a screen."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterable, Sequence

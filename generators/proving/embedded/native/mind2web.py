@@ -1,7 +1,5 @@
 """Mind2Web: JSON arrays of episodes with HTML and candidates; whole-page pictures lie beside them."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Sequence

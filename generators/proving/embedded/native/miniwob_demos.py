@@ -1,7 +1,5 @@
 """MiniWoB++ demonstrations: `.json.gz` event states, written by the page's own recorder during real runs."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """OmniACT: rows that name a task text, a screenshot, and boxes; scripts of pyautogui lines in pixels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

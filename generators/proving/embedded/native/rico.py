@@ -1,7 +1,5 @@
 """Rico: `combined/<id>.jpg` and its view hierarchy `combined/<id>.json`, bounds in a frame of 1440 x 2560."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ScreenAI Screen Annotation: a CSV of `CLASS TEXT x_min x_max y_min y_max (children)` strings on a 0..999 grid."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """ScreenQA: a JSON list a split; several raters a question, boxes in pixels of the picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """UIBert RefExp: plain TFRecord, one Example an expression; the label is the index of the object that is meant."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

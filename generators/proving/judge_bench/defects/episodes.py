@@ -1,7 +1,5 @@
 """Defects of whole traces (`steps` has those on one): steps missing or out of order, wrong ends, wrong goals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

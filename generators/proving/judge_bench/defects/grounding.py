@@ -1,7 +1,5 @@
 """Defects of grounding screens: one box off its element, or all boxes of a screenshot moved in one direction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from random import Random
 from statistics import median

@@ -4,8 +4,6 @@ An operator returns None where it doesn't apply, or where the label couldn't be 
 again, by the elements under the point, or by pixels): such a copy isn't made. Magnitudes are fixed here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random

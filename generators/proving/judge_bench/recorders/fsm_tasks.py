@@ -1,7 +1,5 @@
 """Recorder of the sites built from specs (`generators.worlds.fsm`): goals, alone and joined, by their paths."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from random import Random

@@ -1,7 +1,5 @@
 """What recorders of the judge bench saw and didn't hand out, so that a family that dries up shows in the report."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Scripted oracles for MiniWoB++ tasks: they read the page's elements and note every unified action they take."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from random import Random

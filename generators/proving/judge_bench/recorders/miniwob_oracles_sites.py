@@ -1,7 +1,5 @@
 """Oracles for MiniWoB++ tasks that look like small sites: tabs, menus, mail, search, posts, contacts, folders."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from generators.proving.judge_bench.recorders.miniwob_oracles import (

@@ -1,7 +1,5 @@
 """Recorder of MiniWoB++ tasks: sound traces by scripted oracles, each proved by the page's own reward."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from random import Random

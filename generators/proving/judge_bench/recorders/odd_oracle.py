@@ -1,7 +1,5 @@
 """Carries out the plans of the odd tasks by unified actions, noting screens, moves and thoughts."""
 
-from __future__ import annotations
-
 from random import Random
 
 from generators.proving.judge_bench.recorders.odd_tasks import Do, OddTask

@@ -8,8 +8,6 @@ Time on these pages is a count of actions: every `act` ends with a tick, so a tr
 pictures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

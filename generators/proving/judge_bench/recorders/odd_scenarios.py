@@ -1,7 +1,5 @@
 """All tasks of the odd apps, by app and kind of oddness."""
 
-from __future__ import annotations
-
 from generators.proving.judge_bench.recorders.odd_tasks import INBOX, SHOP, Maker
 from generators.proving.judge_bench.recorders.odd_tasks_forms import ACCOUNT, PLANNER
 from generators.proving.judge_bench.recorders.odd_tasks_lists import NOTES, ORDERS

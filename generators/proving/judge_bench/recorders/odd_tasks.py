@@ -1,7 +1,5 @@
 """Goals on the odd pages whose sound way looks odd: (app, kind of oddness) → goal, plan, state that proves it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random

@@ -1,7 +1,5 @@
 """More goals on the odd pages (see `odd_tasks`): signing in, the planner, notes and orders."""
 
-from __future__ import annotations
-
 from random import Random
 
 from generators.proving.judge_bench.recorders.odd_tasks import (

@@ -1,7 +1,5 @@
 """Tasks of the odd apps whose screens are a document or a list: notes, orders."""
 
-from __future__ import annotations
-
 from random import Random
 
 from generators.proving.judge_bench.recorders.odd_tasks import (

@@ -1,7 +1,5 @@
 """Recorder of our own pages (`generators.worlds.pages.pages_world`): scripted oracles on phone and desktop."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """Writes a plan down while a world's own planner performs it: before each action its screen, words and thought; and
 finds goals that are one entity apart, for near misses."""
 
-from __future__ import annotations
-
 from random import Random
 
 from generators.proving.judge_bench.recorders.thoughts import thought

@@ -1,7 +1,5 @@
 """Recorder of the phone (`generators.worlds.phone`): its families of tasks, performed by touch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from random import Random

@@ -1,7 +1,5 @@
 """Expressions that mean exactly one element of a screen, for grounding."""
 
-from __future__ import annotations
-
 from generators.proving.judge_bench.trace import Referred
 from generators.tasks.world_interface import Observation
 

@@ -1,7 +1,5 @@
 """Thoughts that a recorded agent would write before an action: consistent ones, in varied words."""
 
-from __future__ import annotations
-
 from random import Random
 
 from schemas.action_types import Finished, Launch, PressBack, Scroll, Type, Wait

@@ -4,8 +4,6 @@ Every trace is performed a second time before it is handed out: screenshots and 
 counted in `WebPages.losses`, as are pages that don't look the same twice.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Grounding screens of web pages: expressions that mean exactly one element, each hit-tested."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 

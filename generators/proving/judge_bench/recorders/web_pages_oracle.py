@@ -4,8 +4,6 @@ A skill does one thing that the page offers and says it as a clause of the goal,
 the same thing done to other entities (for near misses).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random

@@ -1,7 +1,5 @@
 """What the oracle of harvested web pages can do, one skill a kind of control, each with the words of its goal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from generators.proving.judge_bench.recorders.web_pages_oracle import (

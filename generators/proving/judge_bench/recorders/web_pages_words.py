@@ -1,7 +1,5 @@
 """What people say about steps and goals on web pages, and what they type; every choice is the recorder's seed's."""
 
-from __future__ import annotations
-
 from random import Random
 
 from generators.proving.judge_bench.recorders.thoughts import thought

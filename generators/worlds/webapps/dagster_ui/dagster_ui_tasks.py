@@ -1,7 +1,5 @@
 """Ten tasks in the bakery's Dagster: materialise, launch, switch schedules and a sensor, find out what went wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

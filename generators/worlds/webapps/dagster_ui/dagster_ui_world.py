@@ -3,8 +3,6 @@
 Runs have times and ids of their own, so two openings of this world don't give the same pixels.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Datasette's own application over the folder's `shop.db` (runs in the server's process)."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Ten tasks on the shop's data, for any seed: every answer is read from the snapshot, never written down."""
 
-from __future__ import annotations
-
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence

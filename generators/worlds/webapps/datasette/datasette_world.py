@@ -1,7 +1,5 @@
 """Datasette as a world. The truth is read from its database, and what is shown from its JSON API."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The shop's database, made by seed: customers, products, orders, and the tickets of its help desk."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ten tasks in the library's admin, for any seed: add, change, delete, filter, search, bulk actions, users, groups."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any

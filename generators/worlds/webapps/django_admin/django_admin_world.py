@@ -1,7 +1,5 @@
 """Django's admin as a world. The truth is read from its database; what a list shows, from Django's own query."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

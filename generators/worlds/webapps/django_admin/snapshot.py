@@ -1,7 +1,5 @@
 """The library's rows by seed, written into the tables that Django made, and read back as they stand."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
