@@ -2,7 +2,8 @@
 
 Makes a store in a temporary folder (parquet files of the real tables, by parts of 24,576 rows, with verdicts and
 screens, no pictures), starts `vesper browse` on it, and times requests over HTTP as the page makes them: the median and
-the 95th percentile of `--times` requests of each kind, on whatever cores this process may use (`taskset -c 0,1`).
+the 95th percentile of `--times` requests of each kind, on whatever cores this process may use (`taskset -c 0,1`), and
+the CPU time that the server took for one, which is the figure to look at where other work runs beside it.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
+import psutil
 import pyarrow as pa
 
 from pipelines.prompts import grounding_text, messages
@@ -185,15 +187,15 @@ def part_tables(rng: np.random.Generator, source: str, name: str, rows: int) -> 
 
 
 @contextmanager
-def served(home: Path) -> Iterator[str]:
-    """`vesper browse` over a store → its address."""
+def served(home: Path) -> Iterator[tuple[str, psutil.Process]]:
+    """`vesper browse` over a store → its address, and its process."""
     command = [sys.executable, "-m", "dagster_project.cli", "browse", "--home", str(home)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         for line in process.stdout:
             if found := re.match(r"open (http://\S+/)$", line):
-                yield found[1]
+                yield found[1], psutil.Process(process.pid)
                 break
     finally:
         process.terminate()
@@ -205,10 +207,10 @@ def measure(home: Path, times: int) -> None:
     """Print a line a kind of request."""
     for state in ("first start, the index is made", "start, nothing changed"):
         started = time.perf_counter()
-        with served(home) as url:
+        with served(home) as (url, server):
             print(f"{state:44} {time.perf_counter() - started:8.1f} s", flush=True)
             if state.startswith("start"):
-                ask_all(url, times)
+                ask_all(url, server, times)
     index = home / "cache" / "browse"
     for what, pattern in (("database", "*.duckdb"), ("parts", "parts/*.parquet")):
         print(f"{'index, ' + what:44} {sum(p.stat().st_size for p in index.glob(pattern)) / 1e6:8.0f} MB")
@@ -217,7 +219,7 @@ def measure(home: Path, times: int) -> None:
     )
 
 
-def ask_all(url: str, times: int) -> None:
+def ask_all(url: str, server: psutil.Process, times: int) -> None:
     """Time each kind of request; no two of a kind are equal, so that nothing is answered from memory of the last."""
     rng = np.random.default_rng(1)
     place = urlsplit(url)
@@ -260,12 +262,14 @@ def ask_all(url: str, times: int) -> None:
             lambda: {"id": found[int(rng.integers(0, len(found)))]["item_id"]},
         ),
     }
-    print(f"{'':44} {'p50 ms':>8} {'p95 ms':>8}   {len(os.sched_getaffinity(0))} cores")
+    print(f"{'':44} {'p50 ms':>8} {'p95 ms':>8} {'CPU ms':>8}   {len(os.sched_getaffinity(0))} cores")
     for name, (path, query) in kinds.items():
         assert callable(query)
         many = max(5, times // 4) if path == "api/chain" else times
+        before = sum(server.cpu_times()[:2])
         taken = sorted(get(path, query())[0] for _ in range(many))
-        print(f"{name:44} {np.percentile(taken, 50):8.0f} {np.percentile(taken, 95):8.0f}", flush=True)
+        each = 1000 * (sum(server.cpu_times()[:2]) - before) / many
+        print(f"{name:44} {np.percentile(taken, 50):8.0f} {np.percentile(taken, 95):8.0f} {each:8.0f}", flush=True)
     connection.close()
 
 
