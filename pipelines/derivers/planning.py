@@ -74,13 +74,18 @@ def numbered(words: Sequence[str]) -> str:
     return "\n".join(f"{number}. {one}" for number, one in enumerate(words, 1)) or "none"
 
 
+def next_subgoal_text(goal: str, done: Sequence[str]) -> str:
+    """The goal, the subgoals that were reached, and the question which comes next."""
+    return f"Goal: {goal}\nDone:\n{numbered(done)}\nWhich subgoal is next?"
+
+
 def _family(run: JudgedTrajectory, goal: str, plan: list[Subgoal], whole: str) -> Made:
     """The samples of one plan: the split once, the next subgoal at one place, done once with each answer."""
     seed, episode = run.facts.config.seed, run.steps[0]["episode_id"]
     yield trajectory_sample(run, [run.steps[0]], "subgoals", "mid_training", VERSION, plan_text(goal), whole)
     place = int(unit_hash(seed, "next", episode) * len(plan))
-    done, following = numbered([one.words for one in plan[:place]]), plan[place]
-    text = f"Goal: {goal}\nDone:\n{done}\nWhich subgoal is next?"
+    done, following = [one.words for one in plan[:place]], plan[place]
+    text = next_subgoal_text(goal, done)
     yield trajectory_sample(run, [following.row], "next_subgoal", "mid_training", VERSION, text, following.words)
     earlier = plan[int(unit_hash(seed, "not done", episode) * len(plan))].row
     last = next(row for row in reversed(run.steps) if row["action_text"] is not None)

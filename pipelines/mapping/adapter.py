@@ -189,7 +189,7 @@ class Adapter(ABC):
     """
 
     descriptor: ClassVar[Descriptor]
-    version: ClassVar[int]
+    version: ClassVar[int] = 1
     patterns: ClassVar[tuple[str, ...]]
     """Globs of the native files, each of which stands alone."""
     reader: ClassVar[Reader]

@@ -48,6 +48,19 @@ def is_text(value: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
+def text_of(holder: object, name: str, word: str) -> str:
+    """The text under a name, as it stands. Raises `ItemError`: missing_field without one, bad_value for one that is no
+    Unicode, empty_text for a blank one."""
+    value = holder.get(name) if isinstance(holder, Mapping) else None
+    if not isinstance(value, str):
+        raise ItemError("missing_field", f"{name}: expected a text, found {value!r:.60}", word)
+    if not is_text(value):
+        raise ItemError("bad_value", f"{name}: not Unicode text", word)
+    if not value.strip():
+        raise ItemError("empty_text", name, word)
+    return value
+
+
 def notices(mapped: Mapped, found: Sequence[tuple[str, str, object]]) -> Mapped:
     """Put (reason, detail, native) lines into the quarantine that cost no native item: something beside the actions
     that was not mapped (an unseen column, a broken tree, missing steps) is named, counted and stored there whole."""

@@ -1,7 +1,6 @@
 """AgentNet (OpenCUA): desktop demonstrations as pyautogui code, one JSON line per episode.
 
 Link: https://huggingface.co/datasets/xlangai/AgentNet (code: https://github.com/xlang-ai/OpenCUA)
-Licence: MIT.
 
 A raw row (line of `agentnet_ubuntu_5k.jsonl`, shortened; the release adds thought, action, observation, reflection,
 last_step_correct, last_step_redundant to `value`, and domain, task_completed and scores to the line):
@@ -56,10 +55,8 @@ _KNOWN_VALUE = frozenset(
 DESCRIPTOR = Descriptor(
     id="agentnet",
     title="AgentNet (OpenCUA)",
-    origin="https://huggingface.co/datasets/xlangai/AgentNet",
     licence="MIT",
     platforms=("desktop",),
-    language="en",
     objectives=("navigation",),
     size="22,625 episodes, 421,453 steps, about 200 GB (ubuntu 5,000, win+mac 17,625)",
     citation="Wang et al., OpenCUA: Open Foundations for Computer-Use Agents, arXiv 2508.09123",

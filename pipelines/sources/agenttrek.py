@@ -1,6 +1,5 @@
 """AgentTrek: web steps replayed from tutorials, as chats of text; element ids, no coordinates, no pictures.
 
-Link: https://huggingface.co/datasets/xlangai/AgentTrek
 Licence: none stated for the data (its model is apache-2.0).
 
 A raw row of `agenttrek_1207.json` (made up, shortened; the field names are not published, so a chat under `messages` or
@@ -52,16 +51,12 @@ _THINK = re.compile(r"</?(?:think|thought)>")
 DESCRIPTOR = Descriptor(
     id="agenttrek",
     title="AgentTrek",
-    origin="https://huggingface.co/datasets/xlangai/AgentTrek",
     licence="none stated",
     platforms=("web",),
-    language="en",
     objectives=("navigation",),
     size="52,594 turns, 1.81 GB of text",
     citation="Xu et al., AgentTrek: Agent Trajectory Synthesis via Guiding Replay with Web Tutorials, arXiv 2412.09605",
     frame="none: element ids of an accessibility tree without boxes",
-    record_unit="row",
-    item_unit="action",
     known_problems=(
         "no coordinates and no pictures: clicks can't be mapped",
         "replayed by a model along tutorials",
@@ -89,7 +84,6 @@ class AgenttrekAdapter(Adapter):
     """One record per row."""
 
     descriptor = DESCRIPTOR
-    version = 1
     patterns = ("**/*.json", "**/*.jsonl", "**/*.parquet")
     rows_alone = (".jsonl",)
 

@@ -1,8 +1,5 @@
 """Aguvis stage 1, converted: one-step pointing tasks from eight grounding sets, several a screenshot.
 
-Link: https://huggingface.co/datasets/smolagents/aguvis-stage-1
-Licence: not stated; the original sets carry their own (UNCONFIRMED).
-
 A raw row of `<config>/*.parquet` (made up; `images` holds one encoded picture):
 
     {"images": [{"bytes": b"...", "path": None}], "source": "seeclick", "texts": [
@@ -40,16 +37,12 @@ _ROW = frozenset({"images", "texts", "source"})
 DESCRIPTOR = Descriptor(
     id="aguvis_stage1",
     title="Aguvis stage 1 (smolagents)",
-    origin="https://huggingface.co/datasets/smolagents/aguvis-stage-1",
     licence="not stated, originals carry their own (UNCONFIRMED)",
     platforms=("web", "mobile", "desktop"),
-    language="en",
     objectives=("navigation",),
     size="some 400,000 samples of eight grounding sets",
     citation="Xu et al., Aguvis: Unified Pure Vision Agents for Autonomous GUI Interaction, arXiv 2412.04454",
     frame="fractions 0..1 of the picture, x first",
-    record_unit="row",
-    item_unit="action",
     known_problems=(
         "rows that the conversion couldn't parse are missing",
         "vertical scroll words are turned round by the conversion: they are flipped back",
@@ -64,7 +57,6 @@ class AguvisStage1Adapter(Adapter):
     """One record per row; each of its pairs is an episode of one step."""
 
     descriptor = DESCRIPTOR
-    version = 1
     rows_alone = (".parquet",)
     items_at = ("texts",)
 

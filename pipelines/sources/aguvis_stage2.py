@@ -1,8 +1,5 @@
 """Aguvis stage 2, converted: steps of web and phone recordings with a thought and the code of the action.
 
-Link: https://huggingface.co/datasets/smolagents/aguvis-stage-2
-Licence: not stated; the original sets carry their own (UNCONFIRMED).
-
 A raw row of `<config>/*.parquet` (made up; `images` holds the encoded picture):
 
     {"images": [{"bytes": b"...", "path": None}], "source": "mind2web", "texts": [
@@ -36,16 +33,12 @@ _ROW = frozenset({"images", "texts", "source"})
 DESCRIPTOR = Descriptor(
     id="aguvis_stage2",
     title="Aguvis stage 2 (smolagents)",
-    origin="https://huggingface.co/datasets/smolagents/aguvis-stage-2",
     licence="not stated, originals carry their own (UNCONFIRMED)",
     platforms=("web", "mobile"),
-    language="en",
     objectives=("navigation",),
     size="not known; 15 configurations of web and phone recordings",
     citation="Xu et al., Aguvis: Unified Pure Vision Agents for Autonomous GUI Interaction, arXiv 2412.04454",
     frame="fractions 0..1 of the viewport, x first",
-    record_unit="row",
-    item_unit="action",
     known_problems=(
         "vertical scroll words are turned round by the conversion: they are flipped back",
         "no episode id: a row's history is text",
@@ -61,7 +54,6 @@ class AguvisStage2Adapter(Adapter):
     """One record per row; each of its pairs is an episode of one step."""
 
     descriptor = DESCRIPTOR
-    version = 1
     items_at = ("texts",)
     patterns = ("**/*.parquet",)
 

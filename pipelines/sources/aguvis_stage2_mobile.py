@@ -1,8 +1,5 @@
 """Aguvis stage 2, the original phone files: chats whose last turn is the code of one step.
 
-Link: https://huggingface.co/datasets/xlangai/aguvis-stage2
-Licence: not stated; the original sets carry their own (UNCONFIRMED).
-
 A raw element of the arrays `android_control.json`, `coat.json`, `amex-l2.json`, … (made up, shortened):
 
     {"image": "17_0.png", "conversations": [
@@ -42,16 +39,12 @@ _SAID = re.compile(
 DESCRIPTOR = Descriptor(
     id="aguvis_stage2_mobile",
     title="Aguvis stage 2, phone files",
-    origin="https://huggingface.co/datasets/xlangai/aguvis-stage2",
     licence="not stated, originals carry their own (UNCONFIRMED)",
     platforms=("mobile",),
-    language="en",
     objectives=("navigation",),
     size="13,586 episodes of AndroidControl, 2,330 of AITW, 1,904 of AITZ; others not known",
     citation="Xu et al., Aguvis: Unified Pure Vision Agents for Autonomous GUI Interaction, arXiv 2412.04454",
     frame="fractions 0..1 of the picture, x first",
-    record_unit="row",
-    item_unit="action",
     known_problems=(
         "android_control and coat never end a task",
         "some rows of coat begin within an episode",
@@ -67,7 +60,6 @@ class AguvisStage2MobileAdapter(Adapter):
     """One record per row."""
 
     descriptor = DESCRIPTOR
-    version = 1
     patterns = ("**/*.json",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:

@@ -1,6 +1,5 @@
 """Android in the Wild: human traces on Android, one `tf.Example` per *step* in GZIP TFRecords, or a parquet re-pack.
 
-Link: https://github.com/google-research/google-research/tree/master/android_in_the_wild (arXiv 2307.10088)
 Licence: code Apache-2.0; data CC BY 4.0 (unconfirmed).
 
 A raw row (features of one Example, lists shortened):
@@ -78,13 +77,11 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/google-research/google-research/tree/master/android_in_the_wild",
     licence="CC-BY-4.0",
     platforms=("mobile",),
-    language="en",
     objectives=("navigation",),
     size="715,142 episodes, 5,689,993 steps, 30,378 prompts",
     citation="Rawles et al., Android in the Wild, arXiv 2307.10088",
     frame="0..1, y first, origin top left, of the stored picture",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "repeated gestures and detours of human annotators",
         "TYPE steps with empty text",

@@ -1,6 +1,5 @@
 """Android in the Zoo: a part of AITW, cleaned and with model-written thoughts; one JSON file per episode.
 
-Link: https://github.com/IMNearth/CoAT (arXiv 2403.02713)
 Licence: Apache-2.0 (the pictures come from AITW).
 
 A raw row (one step of `train/google_apps/GOOGLE_APPS-523638528775825151/GOOGLE_APPS-523638528775825151.json`):
@@ -59,13 +58,11 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/IMNearth/CoAT",
     licence="Apache-2.0",
     platforms=("mobile",),
-    language="en",
     objectives=("navigation",),
     size="2,504 episodes, 18,643 steps (train 1,998 / 13,919, test 506 / 4,724)",
     citation="Zhang et al., Android in the Zoo: Chain-of-Action-Thought for GUI Agents, arXiv 2403.02713",
     frame="gestures 0..1, y first; element boxes (y, x, h, w) in pixels of the shipped picture; origin top left",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "thoughts are written by a model, a few contradict the action",
         "poor OCR text",

@@ -1,8 +1,5 @@
 """AMEX: tasks on 110 Android apps, with the elements of many screens annotated beside them.
 
-Link: https://huggingface.co/datasets/Yuxiang007/AMEX
-Licence: CC-BY-4.0.
-
 A raw episode `instruction_anno/<name>.json` (made up, shortened); pictures lie in `screenshot/`, the elements of a
 screen in `element_anno/<picture's stem>.json`:
 
@@ -69,16 +66,13 @@ _STEP = frozenset(
 DESCRIPTOR = Descriptor(
     id="amex",
     title="AMEX (Android Multi-annotation EXpo)",
-    origin="https://huggingface.co/datasets/Yuxiang007/AMEX",
     licence="CC-BY-4.0",
     platforms=("mobile",),
-    language="en",
     objectives=("navigation",),
     size="2,946 instructions, 104,000 screenshots, 1.66 million elements, 110 apps",
     citation="Chai et al., AMEX: Android Multi-annotation Expo Dataset for Mobile GUI Agents, arXiv 2407.17490",
     frame="pixels of the original screenshot, x first, origin top left",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "picture numbers are not step numbers",
         "most functionality texts are empty",

@@ -1,8 +1,5 @@
 """AndroidControl: human demonstrations in 833 apps, one GZIP TFRecord `tf.Example` per *episode*.
 
-Link: https://github.com/google-research/google-research/tree/master/android_control (arXiv 2406.03679)
-Licence: Apache-2.0.
-
 A raw row (features of one Example; n actions, n+1 screens, action i belongs to screen i):
 
     episode_id [0]  goal ["Open the Zoho Meet app , view the scheduled meetings ."]
@@ -92,13 +89,11 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/google-research/google-research/tree/master/android_control",
     licence="Apache-2.0",
     platforms=("mobile",),
-    language="en",
     objectives=("navigation",),
     size="15,283 episodes (13,603 train, 137 validation, 1,543 test), 833 apps",
     citation="Li et al., On the Effects of Data Scale on UI Control Agents, arXiv 2406.03679",
     frame="pixels, x first, origin top left, of that step's own screen (screenshot_widths, screenshot_heights)",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "wait or back before open_app, repeated attempts to open an app",
         "ambiguous and wrong labels in the test split (AndroidControl-Curated, arXiv 2510.18488)",
@@ -136,7 +131,6 @@ class AndroidControlAdapter(Adapter):
     """One record per episode; the last screen gets a synthesised Finished."""
 
     descriptor = DESCRIPTOR
-    version = 1
     items_at = ("actions",)
     side_lists = (SPLIT_LIST,)
 

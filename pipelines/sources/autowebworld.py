@@ -1,8 +1,5 @@
 """AutoWebWorld: steps on synthetic web sites that were generated from finite-state machines.
 
-Link: https://github.com/Evanwu1125/AutoWebWorld
-Licence: MIT.
-
 A raw element of the training array (made up); the picture lies beside the file or in `images/`:
 
     {"img_filename": "shop/12.png", "instruction": "Buy a tea pot", "history": "1. click search", "action": "click",
@@ -45,13 +42,10 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/Evanwu1125/AutoWebWorld",
     licence="MIT",
     platforms=("web",),
-    language="en",
     objectives=("navigation",),
     size="11,663 trajectories on 29 sites, some 16,000 steps for training (by the paper)",
     citation="Wu et al., AutoWebWorld, arXiv 2602.14296",
     frame="pixels of the screenshot, left, top, right, bottom",
-    record_unit="row",
-    item_unit="action",
     known_problems=(
         "published labels of type_text and answer lack their text",
         "the trajectory files are not in the repository",

@@ -52,7 +52,6 @@ DESCRIPTOR = Descriptor(
     citation="the idea: UI-Venus-2.0, arXiv 2609.00028 (care); the episodes are our own",
     frame="0..1000, as we write actions",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "scripted: a request is worded in two ways at most, and a question always in the same",
         "the phone speaks English only",
@@ -68,7 +67,6 @@ class CareEpisodesAdapter(Adapter):
     """One record per episode."""
 
     descriptor = DESCRIPTOR
-    version = 1
     items_at = ("steps",)
     patterns = ("**/episodes.jsonl",)
     reader = partial(json_lines, of_id=field_id("id"), count=count_of('"action"'))

@@ -1,8 +1,5 @@
 """GroundUI-18K: instructions for one element of a screen, gathered from five sets and reworded by a model.
 
-Link: https://huggingface.co/datasets/agent-studio/GroundUI-18K
-Licence: not stated for the data (UNCONFIRMED; code AGPL-3.0).
-
 A raw line of `metadata.jsonl` (made up); pictures lie in `images/`:
 
     {"image": "shop.png", "instruction": "Click on 'Cart'.", "bbox": [10, 20, 60, 40], "source": "omniact",
@@ -33,15 +30,12 @@ EVALUATED = ("screenspot", "mind2web_test")
 DESCRIPTOR = Descriptor(
     id="groundui_18k",
     title="GroundUI-18K",
-    origin="https://huggingface.co/datasets/agent-studio/GroundUI-18K",
     licence="not stated for the data (UNCONFIRMED; code AGPL-3.0)",
     platforms=("web", "mobile", "desktop"),
-    language="en",
     objectives=("grounding",),
     size="18,000 instructions on 13,522 screenshots",
     citation="Zheng et al., AgentStudio: A Toolkit for Building General Virtual Agents, arXiv 2403.17918",
     frame="pixels of `resolution`, left, top, right, bottom",
-    record_unit="row",
     item_unit="expression",
     known_problems=(
         "holds evaluation items of ScreenSpot and Mind2Web's test splits: they go to split test",

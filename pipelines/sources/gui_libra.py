@@ -1,7 +1,6 @@
 """GUI-Libra 81K: steps of seven older sources with checked coordinates; the RL part as parquet, the SFT part as chats.
 
 Link: https://huggingface.co/datasets/GUI-Libra/GUI-Libra-81K-RL (and GUI-Libra-81K-SFT)
-Licence: apache-2.0 (tag); the licences of the sources it is built from go with it.
 
 A raw parquet row (made up, shortened):
 
@@ -68,7 +67,6 @@ _PLATFORMS = {
 DESCRIPTOR = Descriptor(
     id="gui_libra",
     title="GUI-Libra 81K",
-    origin="https://huggingface.co/datasets/GUI-Libra/GUI-Libra-81K-RL",
     licence="apache-2.0 (tag); the licences of its sources go with it",
     platforms=("mobile", "web"),
     language="multi",
@@ -78,7 +76,6 @@ DESCRIPTOR = Descriptor(
     "Partially Verifiable RL, arXiv 2602.22190",
     frame="RL: fractions 0..1; SFT files named _1000: thousandths; x first, origin top left",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "the same steps as in mind2web, guiact, aitw, aitz, amex, android_control and gui_odyssey",
         "'None' as a text stands for null",

@@ -1,8 +1,5 @@
 """GUI-Net (TongUI): steps read off web tutorials by a model, on desktop, phone and web.
 
-Link: https://huggingface.co/datasets/Bofeee5675/GUI-Net-1M
-Licence: Apache-2.0 by the hub's tag.
-
 A raw element of the annotation arrays (made up); pictures lie in `training_data/`:
 
     {"messages": [{"role": "user", "content": "<image>\\nTask: Open the settings"}, {"role": "assistant",
@@ -92,7 +89,6 @@ _PLAIN = re.compile(r"\s*\[\s*-?[\d.]+\s*,\s*-?[\d.]+\s*\]\s*")
 DESCRIPTOR = Descriptor(
     id="gui_net",
     title="GUI-Net (TongUI)",
-    origin="https://huggingface.co/datasets/Bofeee5675/GUI-Net-1M",
     licence="Apache-2.0 (hub tag)",
     platforms=("desktop", "mobile", "web"),
     language="multi",
@@ -100,8 +96,6 @@ DESCRIPTOR = Descriptor(
     size="a million rows (some 588,000 in the annotation variant)",
     citation="Zhang et al., TongUI: Building Generalized GUI Agents from Multimodal Web Tutorials, arXiv 2504.12679",
     frame="fractions 0..1 of the picture with two decimals, x first",
-    record_unit="row",
-    item_unit="action",
     known_problems=(
         "positions are rounded to 1/100 of the screen",
         "labels are a model's reading of tutorials, without boxes",
@@ -136,7 +130,6 @@ class GuiNetAdapter(Adapter):
     """One record per row."""
 
     descriptor = DESCRIPTOR
-    version = 1
     reader = partial(json_list, of_id=field_id("custom_id"))
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:

@@ -1,8 +1,5 @@
 """GUI-Odyssey: cross-app tasks on six Android emulators, with a thought, a screen text and an instruction a step.
 
-Link: https://github.com/OpenGVLab/GUI-Odyssey
-Licence: CC-BY-4.0.
-
 A raw episode `annotations/<episode_id>.json` (made up, shortened); pictures lie in `screenshots/`:
 
     {"episode_id": "42", "device_info": {"w": 1080, "h": 2400, "device_name": "Medium Phone"},
@@ -83,13 +80,11 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/OpenGVLab/GUI-Odyssey",
     licence="CC-BY-4.0",
     platforms=("mobile",),
-    language="en",
     objectives=("navigation",),
     size="8,334 episodes, 127,893 screenshots (v2); about 15 steps an episode, 212 apps",
     citation="Lu et al., GUI Odyssey: A Comprehensive Dataset for Cross-App GUI Navigation, arXiv 2406.08451",
     frame="0..1000 on both axes, x first, origin top left",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "a fifth of v1's loose screenshots is missing: use the archives",
         "thoughts, screen texts and step instructions are written by a model; a few belong to another episode",

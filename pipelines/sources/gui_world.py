@@ -1,8 +1,5 @@
 """GUI-World: screen recordings of phones, desktops, web pages and headsets, with captions and questions.
 
-Link: https://huggingface.co/datasets/shuaishuaicdp/GUI-World
-Licence: CC-BY-4.0 by one reader of the card, not stated by another.
-
 A raw record, a line of `Annotation/{train,benchmark}/<kind>.jsonl` (made up, shortened):
 
     {"video_path": "software/1.mp4", "system": "Windows", "app": ["Paint"], "goal": "Draw", "keyframes": [
@@ -53,10 +50,8 @@ _LETTERED = re.compile(r"\s*[\[(]?[A-Z][\])]?[.:)\]]\s*")
 DESCRIPTOR = Descriptor(
     id="gui_world",
     title="GUI-World",
-    origin="https://huggingface.co/datasets/shuaishuaicdp/GUI-World",
     licence="CC-BY-4.0 or not stated",
     platforms=("mobile", "web", "desktop"),
-    language="en",
     objectives=("perception", "vqa"),
     size="12,379 videos (94 GB), about 100,000 questions",
     citation="Chen et al., GUI-World: A Video Benchmark and Dataset for Multimodal GUI-oriented Understanding, "
@@ -82,7 +77,6 @@ class GuiWorldAdapter(Adapter):
     """One record per video."""
 
     descriptor = DESCRIPTOR
-    version = 1
     patterns = ("**/*.jsonl", "**/*.json", "**/*.parquet")
     rows_alone = (".jsonl",)
 

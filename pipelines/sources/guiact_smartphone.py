@@ -1,8 +1,5 @@
 """GUIAct smartphone (GUICourse): AITW episodes on Android, annotated anew, one row per step.
 
-Link: https://huggingface.co/datasets/yiye2023/GUIAct
-Licence: CC-BY-4.0 in the README, apache-2.0 in the repository's tag.
-
 A raw row (element of `smartphone_train_data.json`; pictures in `smartphone_train_images.parquet`, JPEG as base64):
 
     {"uid": "uid_episode_10001_step_01", "image_id": "uid_episode_10001_step_01",
@@ -43,16 +40,13 @@ _ENDS = {"task complete": "success", "task impossible": "failure"}
 DESCRIPTOR = Descriptor(
     id="guiact_smartphone",
     title="GUIAct smartphone (GUICourse)",
-    origin="https://huggingface.co/datasets/yiye2023/GUIAct",
     licence="CC-BY-4.0 (README) or apache-2.0 (tag)",
     platforms=("mobile",),
-    language="en",
     objectives=("navigation",),
     size="7,476 episodes: train 7,246, test 230",
     citation="Chen et al., GUICourse: From General Vision Language Model to Versatile GUI Agent, arXiv 2406.11317",
     frame="fractions of the picture (related), x first, origin top left",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "steps are missing (1,713 cases); back and home steps seem to have been removed",
         "one episode has more than 100 swipes and taps",

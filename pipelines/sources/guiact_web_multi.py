@@ -1,8 +1,5 @@
 """GUIAct web-multi (GUICourse): tasks of several steps on web pages, in Chinese and English.
 
-Link: https://huggingface.co/datasets/yiye2023/GUIAct
-Licence: CC-BY-4.0 in the README, apache-2.0 in the repository's tag.
-
 A raw row, one step (element of `web-multi_train_data.json`; pictures in `web-multi_train_images.parquet`):
 
     {"uid": "uid_record_00001_step_01", "image_id": "uid_record_00001_step_01", "image_size": {"width": 1280, ...},
@@ -39,7 +36,6 @@ _KNOWN = frozenset(
 DESCRIPTOR = Descriptor(
     id="guiact_web_multi",
     title="GUIAct web-multi (GUICourse)",
-    origin="https://huggingface.co/datasets/yiye2023/GUIAct",
     licence="CC-BY-4.0 (README) or apache-2.0 (tag)",
     platforms=("web",),
     language="multi",
@@ -48,7 +44,6 @@ DESCRIPTOR = Descriptor(
     citation="Chen et al., GUICourse: From General Vision Language Model to Versatile GUI Agent, arXiv 2406.11317",
     frame="fractions of the picture (related), x first, origin top left",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "most test episodes miss steps that their history names",
         "24 ids are used for two tasks each; ids repeat between train and test",

@@ -1,8 +1,5 @@
 """GUIAct web-single (GUICourse): one instruction on one web page → one or more actions.
 
-Link: https://huggingface.co/datasets/yiye2023/GUIAct
-Licence: CC-BY-4.0 in the README, apache-2.0 in the repository's tag.
-
 A raw row (element of `web-single_train_data.json`; pictures in `web-single_train_images.parquet`, PNG as base64):
 
     {"uid": "uid_image_<uuid>_qa_01", "image_id": "<uuid>", "image_size": {"width": 1920, "height": 1200},
@@ -44,16 +41,12 @@ _KNOWN = frozenset(
 DESCRIPTOR = Descriptor(
     id="guiact_web_single",
     title="GUIAct web-single (GUICourse)",
-    origin="https://huggingface.co/datasets/yiye2023/GUIAct",
     licence="CC-BY-4.0 (README) or apache-2.0 (tag)",
     platforms=("web",),
-    language="en",
     objectives=("navigation",),
     size="67,660 rows in train and test",
     citation="Chen et al., GUICourse: From General Vision Language Model to Versatile GUI Agent, arXiv 2406.11317",
     frame="fractions of the picture (related), x first, origin top left",
-    record_unit="row",
-    item_unit="action",
     known_problems=(
         "absolute boxes contradict the size of the picture",
         "names in upper case occur (Click)",

@@ -1,8 +1,5 @@
 """GUIChat (GUICourse): dialogues about web pages full of text.
 
-Link: https://huggingface.co/datasets/yiye2023/GUIChat
-Licence: CC-BY-4.0.
-
 A raw row (element of `guichat_data.json`; pictures in `guichat_images.parquet`, in a column called base64 that holds
 the picture's bytes themselves):
 
@@ -40,10 +37,8 @@ WORD = "exchange"
 DESCRIPTOR = Descriptor(
     id="guichat",
     title="GUIChat (GUICourse)",
-    origin="https://huggingface.co/datasets/yiye2023/GUIChat",
     licence="CC-BY-4.0",
     platforms=("web",),
-    language="en",
     objectives=("vqa",),
     size="44,000 dialogues of one turn, 6,000 of several",
     citation="Chen et al., GUICourse: From General Vision Language Model to Versatile GUI Agent, arXiv 2406.11317",

@@ -1,8 +1,5 @@
 """GUIEnv-local (GUICourse): a text on a web page and its box, asked either way.
 
-Link: https://huggingface.co/datasets/yiye2023/GUIEnv
-Licence: CC-BY-4.0.
-
 Raw rows (elements of `ocr_grounding_train_stage2_data.json`; pictures in `ocr_grounding_train_stage2_images.parquet`):
 
     {"uid": "uid_img_7_text2bbox_00", "image_id": "img_7", "image_size": {"width": 1920, "height": 1080},
@@ -39,7 +36,6 @@ _OTHER = "other tasks"
 DESCRIPTOR = Descriptor(
     id="guienv_local",
     title="GUIEnv-local (GUICourse)",
-    origin="https://huggingface.co/datasets/yiye2023/GUIEnv",
     licence="CC-BY-4.0",
     platforms=("web",),
     language="multi",
@@ -47,7 +43,6 @@ DESCRIPTOR = Descriptor(
     size="about 0.7 million pairs of a text and a box",
     citation="Chen et al., GUICourse: From General Vision Language Model to Versatile GUI Agent, arXiv 2406.11317",
     frame="fractions of the picture (related), left, top, right, bottom",
-    record_unit="row",
     item_unit="question",
     known_problems=("fragments of recognised text, some of one letter", "several boxes for one text"),
     loss=(

@@ -1,7 +1,6 @@
 """InSTA: a model's episodes on live sites, as its pipeline writes them: observations, actions, judgments, screenshots.
 
 Link: https://huggingface.co/datasets/data-for-agents/insta-150k (code: https://github.com/data-for-agents/insta)
-Licence: MIT.
 
 The files of one episode (each a JSON list with an element per step; judgments an object), and of all tasks:
 
@@ -62,13 +61,11 @@ DESCRIPTOR = Descriptor(
     origin="https://huggingface.co/datasets/data-for-agents/insta-150k",
     licence="MIT",
     platforms=("web",),
-    language="en",
     objectives=("navigation",),
     size="tasks on 150,000 sites",
     citation="Trabucco et al., InSTA: Towards Internet-Scale Training For Agents, arXiv 2502.06776",
     frame="CSS pixels of the viewport, 1920x1080, x, y, width, height named",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "success is a model's judgement",
         "rectangles of elements outside the viewport",
@@ -95,7 +92,6 @@ class InstaAdapter(Adapter):
     """One record per episode."""
 
     descriptor = DESCRIPTOR
-    version = 1
     items_at = (".",)
     patterns = ("actions/*.json",)
     side_lists = (TASKS,)

@@ -1,8 +1,5 @@
 """LearnGUI (offline part): AMEX's episodes again, with a text for every step, answers, and splits by app.
 
-Link: https://huggingface.co/datasets/lgy0404/LearnGUI
-Licence: Apache-2.0.
-
 `offline/low_level_instructions.json` is one object, an entry an episode (made up, shortened):
 
     {"0a1b…": {"instruction": "Find a tea pot", "app": "Shop", "split": "train", "steps": [
@@ -70,16 +67,13 @@ _SPLITS = {"train": "train", "test": "test"}
 DESCRIPTOR = Descriptor(
     id="learngui",
     title="LearnGUI (offline)",
-    origin="https://huggingface.co/datasets/lgy0404/LearnGUI",
     licence="Apache-2.0",
     platforms=("mobile",),
-    language="en",
     objectives=("navigation",),
     size="2,252 tasks: 2,001 train (26,184 steps, 44 apps), 251 test (3,469 steps, 9 apps)",
     citation="Liu et al., LearnAct: Few-Shot Mobile GUI Agent with a Unified Demonstration Benchmark, arXiv 2504.13805",
     frame="pixels of the original screenshot, x first, origin top left",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "the same episodes as AMEX",
         "picture numbers are not step numbers",

@@ -1,6 +1,5 @@
 """META-GUI: dialogues in which a system does what its user asks on an Android phone, turn by turn.
 
-Link: https://github.com/X-LANCE/META-GUI-baseline
 Licence: unknown for the data (the code is MIT).
 
 The raw form is read: `{train,dev}/dialog_<id>/` with `dialog.json` and a folder a turn (made up, shortened):
@@ -53,13 +52,11 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/X-LANCE/META-GUI-baseline",
     licence="unknown",
     platforms=("mobile",),
-    language="en",
     objectives=("navigation",),
     size="1,125 dialogues, 4,684 turns, 18,337 actions",
     citation="Sun et al., META-GUI: Towards Multi-modal Conversational Agents on Mobile GUI, arXiv 2205.11029",
     frame="pixels of the frame's picture, x first, origin top left",
     record_unit="turn",
-    item_unit="action",
     known_problems=(
         "a turn starts where the one before ended, often inside an app",
         "frames whose action isn't used, or whose tree was lost, are missing or have no action",
@@ -87,7 +84,6 @@ class MetaGuiAdapter(Adapter):
     """One record per turn."""
 
     descriptor = DESCRIPTOR
-    version = 1
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """The turns of a dialogue; each processed file, to be refused."""

@@ -1,6 +1,5 @@
 """Mind2Web (text release): demonstrations on real sites, as candidates of the DOM with boxes in the full page.
 
-Link: https://huggingface.co/datasets/osunlp/Mind2Web
 Licence: CC-BY-4.0 (its authors ask not to redistribute the test split in clear text).
 
 A raw row (element of the JSON array `data/train/train_0.json`; html and most candidates left out):
@@ -50,16 +49,13 @@ _ID = re.compile(r"[\w-]{1,100}", re.ASCII)
 DESCRIPTOR = Descriptor(
     id="mind2web",
     title="Mind2Web",
-    origin="https://huggingface.co/datasets/osunlp/Mind2Web",
     licence="CC-BY-4.0",
     platforms=("web",),
-    language="en",
     objectives=("navigation",),
     size="2,350 tasks on 137 sites; train 1,009 tasks",
     citation="Deng et al., Mind2Web: Towards a Generalist Agent for the Web, arXiv 2306.06070",
     frame="CSS pixels of the full page (mostly 1280 wide), x, y, width, height, origin top left of the page",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "236 of 1,009 train episodes have a step without a positive candidate",
         "several positives per step (nested elements)",
@@ -89,7 +85,6 @@ class Mind2webAdapter(Adapter):
     """One record per episode."""
 
     descriptor = DESCRIPTOR
-    version = 1
     items_at = ("actions",)
     patterns = ("**/*.json",)
     synthesise_finish: ClassVar[bool] = False

@@ -1,8 +1,5 @@
 """MiniWoB++ demonstrations: browser events of people at small web tasks, with the DOM at each event.
 
-Link: https://github.com/stanfordnlp/miniwob-plusplus-demos
-Licence: none stated there (the main project is MIT).
-
 A raw row (`<batch>/<task>/<task>_<worker>_dN.json.gz`; DOM and most events left out):
 
     {"utterance": "Enter \\"F\\" into the text field and press Submit.", "reward": 0.7264, "rawReward": 1, "states": [
@@ -56,7 +53,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/stanfordnlp/miniwob-plusplus-demos",
     licence="none stated (main project MIT)",
     platforms=("web",),
-    language="en",
     objectives=("navigation",),
     size="18,124 demonstrations of about 95 tasks, 2,326 of them symlinks",
     citation="Liu et al., Reinforcement Learning on Web Interfaces using Workflow-Guided Exploration, arXiv 1802.08802",
@@ -94,7 +90,6 @@ class MiniwobDemosAdapter(Adapter):
     """One record per demonstration file."""
 
     descriptor = DESCRIPTOR
-    version = 1
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per folder (batch and task)."""

@@ -1,6 +1,5 @@
 """Mobile3M: pages of Chinese Android apps reached by random walks, each with the action that led there. No goals.
 
-Link: https://huggingface.co/datasets/xwk123/Mobile3M
 Licence: CC-BY-NC-SA-4.0 (the hub's tag says Apache-2.0; the stricter one counts).
 
 `<app>_graph_<n>/<page>/<page>.json` (made up, shortened). A page is named by its path: `shop0_3` is reached from
@@ -79,7 +78,6 @@ DESCRIPTOR = Descriptor(
     "arXiv 2409.14818",
     frame="pixels of the screenshot, x first, origin top left",
     record_unit="transition",
-    item_unit="action",
     known_problems=(
         "random walks: no goals, no ends",
         "many pages repeat one met before",

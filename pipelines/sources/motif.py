@@ -1,8 +1,5 @@
 """MoTIF: tasks that people did in 125 Android apps, with the verdict whether a task can be done at all.
 
-Link: https://github.com/aburns4/MoTIF
-Licence: unknown (no data licence is published).
-
 The processed form is read, a file a trace (made up, shortened); n actions, n + 1 pictures:
 
     {"trace_id": "t1", "goal": "open the recipes", "app": "com.example", "instr": ["click menu"], "actions": ["click"],
@@ -77,14 +74,12 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/aburns4/MoTIF",
     licence="unknown",
     platforms=("mobile",),
-    language="en",
     objectives=("navigation",),
     size="276 tasks, 125 apps, about 4.5 steps a trace; a split lists 2,488 train and 317 test traces",
     citation="Burns et al., A Dataset for Interactive Vision-Language Navigation with Unknown Command Feasibility, "
     "ECCV 2022",
     frame="gestures: 0..1 of the screenshot; boxes: its pixels (screen_w, screen_h); x first, origin top left",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "typing was inferred from text fields: its picture may show the text already",
         "logins, cycles and empty gestures were removed, so consecutive pictures may be more than one action apart",

@@ -1,6 +1,5 @@
 """Multimodal-Mind2Web: Mind2Web's actions, one parquet row each, with a screenshot of the full page.
 
-Link: https://huggingface.co/datasets/osunlp/Multimodal-Mind2Web
 Licence: openrail (its card; the parent text set is CC-BY-4.0).
 
 A raw row (of `data/train-00000-of-00027-<hash>.parquet`, shortened; operation and candidates are JSON in strings, and
@@ -62,16 +61,13 @@ _OTHER = "other operations"
 DESCRIPTOR = Descriptor(
     id="multimodal_mind2web",
     title="Multimodal-Mind2Web",
-    origin="https://huggingface.co/datasets/osunlp/Multimodal-Mind2Web",
     licence="openrail",
     platforms=("web",),
-    language="en",
     objectives=("navigation",),
     size="14,193 actions of 2,022 tasks; train 7,775 of 1,009",
     citation="Zheng et al., GPT-4V(ision) is a Generalist Web Agent, if Grounded, arXiv 2401.01614",
     frame="pixels of the row's full-page screenshot, x, y, width, height, origin top left of the page",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "train screenshots may be rendered badly",
         "236 train episodes have a step without a positive candidate",
@@ -97,7 +93,6 @@ class MultimodalMind2webAdapter(Adapter):
     """One record per episode, of rows that may lie anywhere in the split's files."""
 
     descriptor = DESCRIPTOR
-    version = 1
     items_at = ("rows",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:

@@ -1,8 +1,5 @@
 """MultiUI: captions, questions, titles and groundings on a million rendered web pages, made from accessibility trees.
 
-Link: https://huggingface.co/datasets/neulab/MultiUI
-Licence: not stated (UNCONFIRMED; the files are gated).
-
 A raw element of the array `stage1_data.json` (made up); the task stands in the id:
 
     {"id": "v4_50K_10_element_ground_bbox_12", "image": "12/a.png", "conversations": [
@@ -51,15 +48,12 @@ _COLON = re.compile(r":\s*(?P<what>[^\n:]{1,300})\s*$")
 DESCRIPTOR = Descriptor(
     id="multiui",
     title="MultiUI",
-    origin="https://huggingface.co/datasets/neulab/MultiUI",
     licence="not stated (UNCONFIRMED, gated)",
     platforms=("web",),
-    language="en",
     objectives=("perception", "vqa", "grounding"),
     size="7.29 million samples of a million pages",
     citation="Liu et al., Harnessing Webpage UIs for Text-Rich Visual Understanding, arXiv 2410.13824",
     frame="fractions 0..1 of the picture, left, top, right, bottom",
-    record_unit="row",
     item_unit="question",
     known_problems=(
         "texts are written by a model from accessibility trees",

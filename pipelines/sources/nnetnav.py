@@ -1,7 +1,6 @@
 """NNetNav: WebArena-style text episodes on live sites; element ids, no coordinates, no pictures.
 
 Link: https://huggingface.co/datasets/stanfordnlp/nnetnav-live (and nnetnav-wa)
-Licence: Apache-2.0.
 
 A raw row, one step (line of `train.jsonl`, shortened; `prompt` and `output` repeat `messages` in a model's notation):
 
@@ -43,16 +42,13 @@ _OBJECTIVE = re.compile(r"^OBJECTIVE:(.*?)^PREVIOUS ACTIONS?:", re.MULTILINE | r
 DESCRIPTOR = Descriptor(
     id="nnetnav",
     title="NNetNav",
-    origin="https://huggingface.co/datasets/stanfordnlp/nnetnav-live",
     licence="Apache-2.0",
     platforms=("web",),
-    language="en",
     objectives=("navigation",),
     size="10,000 to 100,000 steps (live 3.2 GB, WebArena 1.8 GB)",
     citation="Murty et al., NNetNav, arXiv 2410.02907",
     frame="none: element ids of an accessibility tree without boxes",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "no coordinates and no pictures: clicks and hovers can't be mapped",
         "objectives are written by a model after the fact",
@@ -66,7 +62,6 @@ class NnetnavAdapter(Adapter):
     """One record per run of lines with one id."""
 
     descriptor = DESCRIPTOR
-    version = 1
     items_at = (".",)
     patterns = ("**/*.jsonl",)
 

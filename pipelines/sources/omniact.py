@@ -1,8 +1,5 @@
 """OmniACT: one screenshot and one instruction → a pyautogui script, desktop and web.
 
-Link: https://huggingface.co/datasets/Writer/omniact
-Licence: Apache-2.0.
-
 A raw row of `train.json` ({row id: relative paths}), and the files it names (task text; box, shortened):
 
     "0": {"task": "data/web/asics/task_1.1.txt", "image": "data/web/asics/screen_1.png", "ocr": "...", "color": "...",
@@ -45,15 +42,12 @@ _CENTRE = (500, 500)
 DESCRIPTOR = Descriptor(
     id="omniact",
     title="OmniACT",
-    origin="https://huggingface.co/datasets/Writer/omniact",
     licence="Apache-2.0",
     platforms=("desktop", "web"),
-    language="en",
     objectives=("navigation",),
     size="9,799 rows: train 6,788, validation 991, test 2,020",
     citation="Kapoor et al., OmniACT: A Dataset and Benchmark for Enabling Multimodal Generalist Agents, 2402.17553",
     frame="pixels of the screenshot, floats, x first, origin top left",
-    record_unit="row",
     item_unit="gesture: a call, or a moveTo with the dragTo, scroll or bare click after it",
     known_problems=(
         "web rows name screen_N where the file is screenN; box files too",
@@ -79,7 +73,6 @@ class OmniactAdapter(Adapter):
     """One record per row of a split file."""
 
     descriptor = DESCRIPTOR
-    version = 1
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per split file."""

@@ -1,8 +1,5 @@
 """OS-Atlas: elements of desktop, web and phone screens from accessibility trees, in two JSON shapes.
 
-Link: https://huggingface.co/datasets/OS-Copilot/OS-Atlas-data
-Licence: Apache-2.0 (by the card).
-
 Raw elements of the arrays `<domain>_domain/*.json` (made up), nested and flat:
 
     {"img_filename": "a/1.png", "elements": [{"instruction": "Save", "bbox": [0.1, 0.02, 0.2, 0.05]}]}
@@ -74,10 +71,8 @@ _ELEMENT = frozenset({"instruction", "bbox", "data_type"})
 DESCRIPTOR = Descriptor(
     id="os_atlas",
     title="OS-Atlas grounding corpus",
-    origin="https://huggingface.co/datasets/OS-Copilot/OS-Atlas-data",
     licence="Apache-2.0",
     platforms=("desktop", "web", "mobile"),
-    language="en",
     objectives=("grounding", "perception"),
     size="over 13 million elements on 2.3 million screenshots (UNCONFIRMED)",
     citation="Wu et al., OS-ATLAS: A Foundation Action Model for Generalist GUI Agents, arXiv 2410.23218",

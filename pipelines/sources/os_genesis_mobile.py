@@ -1,8 +1,5 @@
 """OS-Genesis mobile: synthetic steps on AndroidWorld apps, thought and action by GPT-4o, one step a row.
 
-Link: https://huggingface.co/datasets/OS-Copilot/OS-Genesis-mobile-data
-Licence: MIT.
-
 A raw row, a line of `os_genesis_ac_training_data.jsonl` or `os_genesis_aw_training_data.jsonl` (made up, shortened):
 
     {"id": "3", "image": "13f5_4.png", "conversations": [{"from": "human", "value": "<image>\\nYou are a GUI task
@@ -88,17 +85,14 @@ _OTHER = "other actions"
 DESCRIPTOR = Descriptor(
     id="os_genesis_mobile",
     title="OS-Genesis mobile",
-    origin="https://huggingface.co/datasets/OS-Copilot/OS-Genesis-mobile-data",
     licence="MIT",
     platforms=("mobile",),
-    language="en",
     objectives=("navigation",),
     size="10,000 to 100,000 steps in two prompt forms",
     citation="Sun et al., OS-Genesis: Automating GUI Agent Trajectory Construction via Reverse Task Synthesis, "
     "arXiv 2412.19723",
     frame="pixels of the picture (UNCONFIRMED: 1080 x 2400), x first, origin top left",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "tasks, thoughts and actions are written by a model",
         "both files probably hold the same steps in two prompt forms (UNCONFIRMED)",

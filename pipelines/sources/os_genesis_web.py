@@ -1,8 +1,5 @@
 """OS-Genesis web: synthetic steps on the WebArena sites, thought and action by GPT-4o; element ids, no coordinates.
 
-Link: https://huggingface.co/datasets/OS-Copilot/OS-Genesis-web-data
-Licence: none seen for the data (UNCONFIRMED; code MIT).
-
 A raw row, a line of `os_genesis_web_training.jsonl` (made up, shortened):
 
     {"image": "x.png", "conversations": [{"from": "human", "value": "<image>\\n... Instruction: Find x\\n\\nAction
@@ -48,17 +45,14 @@ _INSTRUCTION = re.compile(
 DESCRIPTOR = Descriptor(
     id="os_genesis_web",
     title="OS-Genesis web",
-    origin="https://huggingface.co/datasets/OS-Copilot/OS-Genesis-web-data",
     licence="none seen (UNCONFIRMED; code MIT)",
     platforms=("web",),
-    language="en",
     objectives=("navigation",),
     size="UNCONFIRMED",
     citation="Sun et al., OS-Genesis: Automating GUI Agent Trajectory Construction via Reverse Task Synthesis, "
     "arXiv 2412.19723",
     frame="none: element ids of an accessibility tree without boxes",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "no coordinates: clicks and hovers can't be mapped",
         "tasks, thoughts and actions are written by a model",
@@ -73,7 +67,6 @@ class OsGenesisWebAdapter(Adapter):
     """One record per run of lines with one instruction."""
 
     descriptor = DESCRIPTOR
-    version = 1
     items_at = (".",)
     patterns = ("**/*.jsonl",)
 

@@ -1,7 +1,6 @@
 """RicoIG16k: where the icons of Rico screens are, as chats of a request and a click (part of Aguvis stage 1).
 
 Link: https://huggingface.co/datasets/xlangai/aguvis-stage1 (`ricoig16k.json`)
-Licence: not stated for this part.
 
 A raw row (element of the JSON list; made up):
 
@@ -44,12 +43,10 @@ DESCRIPTOR = Descriptor(
     origin="https://huggingface.co/datasets/xlangai/aguvis-stage1",
     licence="not stated",
     platforms=("mobile",),
-    language="en",
     objectives=("grounding",),
     size="16,133 rows of as many screens, about 43 % with several requests",
     citation="Xu et al., Aguvis: Unified Pure Vision Agents for Autonomous GUI Interaction, arXiv 2412.04454",
     frame="0..1 of the picture, x before y, origin top left",
-    record_unit="row",
     item_unit="expression",
     known_problems=(
         "points only, no boxes",
@@ -69,7 +66,6 @@ class RicoIconAdapter(Adapter):
     """One record per screen."""
 
     descriptor = DESCRIPTOR
-    version = 1
     side_lists = (rico.SPLIT_LISTS,)
     patterns = ("**/*.json",)
     reader = partial(json_list, count=count_of('"gpt"'))

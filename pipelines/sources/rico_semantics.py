@@ -1,6 +1,5 @@
 """Rico semantics: icons of Rico screens with boxes drawn by people, labelled by shape and by meaning.
 
-Link: https://github.com/google-research-datasets/rico_semantics
 Licence: CC-BY-SA-4.0 (share alike: what is made of it keeps the licence).
 
 A raw screen (element of the JSON list `data/semantics/train.json`, `val.json`, `test.json`; `data/iconnet/*` holds
@@ -46,7 +45,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/google-research-datasets/rico_semantics",
     licence="CC-BY-SA-4.0",
     platforms=("mobile",),
-    language="en",
     objectives=("perception", "grounding"),
     size="about 350,000 icon shapes, 78,000 icon meanings, 66,000 label associations",
     citation="Sunkara et al., Towards Better Semantic Understanding of Mobile Interfaces, arXiv 2210.02663",

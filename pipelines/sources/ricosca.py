@@ -1,7 +1,6 @@
 """RicoSCA: machine-made commands for elements of Rico screens, as flat rows of picture, command and box.
 
 Link: https://github.com/google-research/google-research/tree/master/seq2act (the form: github.com/njucckevin/SeeClick)
-Licence: Rico's terms (research); code Apache-2.0.
 
 A raw row (element of the JSON list `ricosca.json`; made up):
 
@@ -43,12 +42,10 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/google-research/google-research/tree/master/seq2act",
     licence="Rico's terms (research use)",
     platforms=("mobile",),
-    language="en",
     objectives=("grounding",),
     size="295,476 commands for 177,962 elements of 25,677 screens; flat copies hold about 173,000",
     citation="Li et al., Mapping Natural Language Instructions to Mobile UI Action Sequences, arXiv 2005.03776",
     frame="0..1 of the picture, left, top, right, bottom, origin top left",
-    record_unit="row",
     item_unit="instruction",
     known_problems=(
         "templates wrote the commands, often relative to another text",

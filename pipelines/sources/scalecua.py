@@ -1,6 +1,5 @@
 """ScaleCUA: steps, grounding and questions on six operating systems, as chats; actions are calls with fractions.
 
-Link: https://huggingface.co/datasets/OpenGVLab/ScaleCUA-Data
 Licence: apache-2.0 in the first README (the later one names none: UNCONFIRMED).
 
 A raw row, a line of an annotation file (made up, shortened):
@@ -76,16 +75,13 @@ _PLATFORMS = dict(
 DESCRIPTOR = Descriptor(
     id="scalecua",
     title="ScaleCUA data",
-    origin="https://huggingface.co/datasets/OpenGVLab/ScaleCUA-Data",
     licence="apache-2.0 (UNCONFIRMED: the later README names none)",
     platforms=("desktop", "mobile", "web"),
-    language="en",
     objectives=("navigation", "grounding", "vqa"),
     size="1.07 TB, 201 annotation files",
     citation="Liu et al., ScaleCUA: Scaling Open-Source Computer Use Agents with Cross-Platform Data, arXiv 2509.15221",
     frame="actions: fractions 0..1; boxes and points: 0..1000; x first, origin top left",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "the sign of scroll(clicks) is disputed: the operation's words decide",
         "single steps: gaps, repeats and rows after the end occur",
@@ -106,7 +102,6 @@ class ScalecuaAdapter(Adapter):
     """One record per episode, or per row that is no step of one."""
 
     descriptor = DESCRIPTOR
-    version = 1
     items_at = (".",)
     patterns = ("**/*.jsonl",)
     side_lists = ("meta.json",)

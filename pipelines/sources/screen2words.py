@@ -1,6 +1,5 @@
 """Screen2Words: one-sentence summaries of Rico screens, five by different workers for each.
 
-Link: https://github.com/google-research-datasets/screen2words
 Licence: the repository states none; a copy on the hub says CC-BY-4.0.
 
 Raw rows of `screen_summaries.csv` (made up; a summary may hold commas without quotes, so a line is cut at the first):
@@ -38,7 +37,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/google-research-datasets/screen2words",
     licence="not stated (a copy on the hub says CC-BY-4.0)",
     platforms=("mobile",),
-    language="en",
     objectives=("perception",),
     size="112,085 summaries of 22,417 screens (15,743 / 2,364 / 4,310 train / validation / test)",
     citation="Wang et al., Screen2Words: Automatic Mobile UI Summarization with Multimodal Learning, arXiv 2108.03353",
@@ -59,7 +57,6 @@ class Screen2wordsAdapter(Adapter):
     """One record per screen."""
 
     descriptor = DESCRIPTOR
-    version = 1
     items_at = ("summaries",)
     side_lists = (rico.SPLIT_LISTS,)
     patterns = ("**/*.csv", "**/*.json", "**/*.parquet")

@@ -1,8 +1,5 @@
 """ScreenAI Screen Annotation: nested lists of the elements of Rico screens, with captions, as one line of text.
 
-Link: https://github.com/google-research-datasets/screen_annotation
-Licence: CC-BY-4.0.
-
 A raw row of `valid.csv` (header `screen_id,screen_annotation`; shortened):
 
     11107,"PICTOGRAM three bars 0 132 30 109, TOOLBAR 0 999 31 109 (TEXT Account 171 352 54 84), ..."
@@ -84,7 +81,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/google-research-datasets/screen_annotation",
     licence="CC-BY-4.0",
     platforms=("mobile",),
-    language="en",
     objectives=("perception", "grounding"),
     size="15,743 / 2,364 / 4,310 screens (train / validation / test) by its README; valid.csv has 2,311 rows",
     citation="Baechler et al., ScreenAI: A Vision-Language Model for UI and Infographics Understanding, 2402.04615",
@@ -189,7 +185,6 @@ class ScreenAnnotationAdapter(Adapter):
     """One record per screen."""
 
     descriptor = DESCRIPTOR
-    version = 1
     patterns = ("**/*.csv",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:

@@ -1,7 +1,6 @@
 """ScreenQA (original, with boxes): questions on Rico screens, answered by several raters who boxed the evidence.
 
 Link: https://github.com/google-research-datasets/screen_qa (folder `answers_and_bboxes`)
-Licence: CC-BY-4.0.
 
 A raw row (element of the JSON list `train.json`, `validation.json` or `test.json`; two more raters left out):
 
@@ -43,12 +42,10 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/google-research-datasets/screen_qa",
     licence="CC-BY-4.0",
     platforms=("mobile",),
-    language="en",
     objectives=("vqa", "grounding"),
     size="68,951 / 8,614 / 8,419 questions (train / validation / test) over 35,352 screens",
     citation="Hsiao et al., ScreenQA: Large-Scale Question-Answer Pairs over Mobile App Screenshots, arXiv 2209.08199",
     frame="pixels of the JPEG (image_width x image_height), left, top, right, bottom, origin top left",
-    record_unit="row",
     item_unit="question",
     known_problems=(
         "raters make typing errors, and their boxes differ by some pixels",

@@ -1,7 +1,6 @@
 """ScreenQA Complex: questions on Rico screens that ask for counting, arithmetic or comparison.
 
 Link: https://github.com/google-research-datasets/screen_qa (folder `complex_qa`)
-Licence: CC-BY-4.0.
 
 A raw row (element of the JSON list `data.json`; made up):
 
@@ -27,12 +26,10 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/google-research-datasets/screen_qa",
     licence="CC-BY-4.0",
     platforms=("mobile",),
-    language="en",
     objectives=("vqa",),
     size="11,781 questions over 10,286 screens",
     citation="Hsiao et al., ScreenQA: Large-Scale Question-Answer Pairs over Mobile App Screenshots, arXiv 2209.08199",
     frame="none: text only",
-    record_unit="row",
     item_unit="question",
     known_problems=(
         "a model wrote the questions and answers, raters checked them",
@@ -51,7 +48,6 @@ class ScreenqaComplexAdapter(Adapter):
     """One record per question."""
 
     descriptor = DESCRIPTOR
-    version = 1
     side_lists = (rico.SPLIT_LISTS,)
     patterns = ("**/*.json",)
     reader = screenqa_rows.rows

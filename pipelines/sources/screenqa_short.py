@@ -1,7 +1,6 @@
 """ScreenQA Short: the questions of ScreenQA with short answers, several wordings of one answer each.
 
 Link: https://github.com/google-research-datasets/screen_qa (folder `short_answers`)
-Licence: CC-BY-4.0.
 
 A raw row (element of the JSON list `train.json`, `validation.json` or `test.json`; made up):
 
@@ -27,12 +26,10 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/google-research-datasets/screen_qa",
     licence="CC-BY-4.0",
     platforms=("mobile",),
-    language="en",
     objectives=("vqa",),
     size="68,951 / 8,614 / 8,419 questions (train / validation / test)",
     citation="Hsiao et al., ScreenQA: Large-Scale Question-Answer Pairs over Mobile App Screenshots, arXiv 2209.08199",
     frame="none: text only",
-    record_unit="row",
     item_unit="question",
     known_problems=(
         "a model wrote the answers from the raters' data",
@@ -50,7 +47,6 @@ class ScreenqaShortAdapter(Adapter):
     """One record per question."""
 
     descriptor = DESCRIPTOR
-    version = 1
     patterns = ("**/*.json",)
     reader = screenqa_rows.rows
 

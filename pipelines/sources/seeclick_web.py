@@ -1,8 +1,5 @@
 """SeeClick web grounding: link texts and hover texts of 270,000 rendered pages, a list of named boxes a page.
 
-Link: https://github.com/njucckevin/SeeClick
-Licence: none stated for the data (UNCONFIRMED).
-
 A raw element of the array `seeclick_web.json` (made up):
 
     {"img_filename": "5f3c.png", "url": "http://example.org/", "elements": [
@@ -40,7 +37,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/njucckevin/SeeClick",
     licence="none stated (UNCONFIRMED; code Apache-2.0)",
     platforms=("web",),
-    language="en",
     objectives=("grounding", "perception"),
     size="some 270,000 pages, 3 million elements",
     citation="Cheng et al., SeeClick: Harnessing GUI Grounding for Advanced Visual GUI Agents, arXiv 2401.10935",

@@ -1,8 +1,5 @@
 """ShowUI-desktop: some 2,000 elements of desktop screens, each named in up to four ways (three of them by a model).
 
-Link: https://huggingface.co/datasets/showlab/ShowUI-desktop
-Licence: conflicting statements (UNCONFIRMED).
-
 A raw row of the parquet file (made up; `image` holds the encoded picture):
 
     {"image_url": "win/1.png", "image": {"bytes": b"...", "path": "1.png"}, "instruction": "the button that saves",
@@ -28,15 +25,12 @@ from pipelines.native.record_readers import parquet_rows
 DESCRIPTOR = Descriptor(
     id="showui_desktop",
     title="ShowUI-desktop",
-    origin="https://huggingface.co/datasets/showlab/ShowUI-desktop",
     licence="none on the card, Apache-2.0 on a mirror (UNCONFIRMED)",
     platforms=("desktop",),
-    language="en",
     objectives=("grounding",),
     size="7,496 rows on about 100 screenshots (UNCONFIRMED) of 15 programs",
     citation="Lin et al., ShowUI: One Vision-Language-Action Model for GUI Visual Agent, arXiv 2411.17465",
     frame="fractions 0..1 of the picture, left, top, right, bottom",
-    record_unit="row",
     item_unit="expression",
     known_problems=(
         "three of four names are written by a model; spatial ones may be wrong",

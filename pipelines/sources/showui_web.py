@@ -1,8 +1,5 @@
 """ShowUI-web: captions and texts of elements on web pages, a list of named boxes a screenshot.
 
-Link: https://huggingface.co/datasets/showlab/ShowUI-web
-Licence: none seen on the card (UNCONFIRMED).
-
 A raw element of the array `metadata/hf_train.json` (made up):
 
     {"img_url": "5f3c.png", "img_size": [1920, 1080], "element": [
@@ -39,10 +36,8 @@ _ELEMENT = frozenset({"instruction", "bbox", "point", "data_type", "class_name"}
 DESCRIPTOR = Descriptor(
     id="showui_web",
     title="ShowUI-web",
-    origin="https://huggingface.co/datasets/showlab/ShowUI-web",
     licence="none stated (UNCONFIRMED; code Apache-2.0)",
     platforms=("web",),
-    language="en",
     objectives=("grounding", "perception"),
     size="22,000 screenshots, 576,000 elements (UNCONFIRMED)",
     citation="Lin et al., ShowUI: One Vision-Language-Action Model for GUI Visual Agent, arXiv 2411.17465",

@@ -1,8 +1,5 @@
 """UGIF-DataSet: how-to tasks on Android with recorded actions, asked in eight languages.
 
-Link: https://github.com/google-research/google-research/tree/master/ugif
-Licence: CC-BY-4.0 (data).
-
 One folder per task under `train/`, `val/` or `test/`, with screenshots, view hierarchies (XML), speech and one JSON.
 The names of its fields are not published. What is read is this (made up, shortened); a record without these fields
 is refused (`unknown_schema`), every other field is named in the quarantine (`unknown_field:<name>`):
@@ -59,7 +56,6 @@ DESCRIPTOR = Descriptor(
     citation="Venkatesh et al., UGIF: UI Grounded Instruction Following, arXiv 2211.07615",
     frame="pixels of the screenshot, x first, origin top left",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "30 % of the how-tos contain errors, as the interface changed since they were written",
         "field names are not published: what differs from the form read here is refused",

@@ -1,7 +1,6 @@
 """UGround: descriptions of elements on rendered web pages, with a point or a box each, many a screenshot.
 
 Link: https://huggingface.co/datasets/osunlp/UGround-V1-Data (points) and UGround-V1-Data-Box (boxes)
-Licence: CC-BY-NC-SA-4.0 (non-commercial).
 
 A raw row of `shard_*.parquet` (made up); `image` holds the encoded picture, `conversations` is JSON in a text:
 
@@ -42,10 +41,8 @@ _MARK = re.compile(r"</?(?:img|box|ref|image|point|quad)>|<\|", re.IGNORECASE)
 DESCRIPTOR = Descriptor(
     id="uground",
     title="UGround (Web-Hybrid)",
-    origin="https://huggingface.co/datasets/osunlp/UGround-V1-Data",
     licence="CC-BY-NC-SA-4.0",
     platforms=("web",),
-    language="en",
     objectives=("grounding",),
     size="some 8 million elements on 775,000 screenshots",
     citation="Gou et al., Navigating the Digital World as Humans Do: Universal Visual Grounding, arXiv 2410.05243",
@@ -66,7 +63,6 @@ class UgroundAdapter(Adapter):
     """One record per screenshot."""
 
     descriptor = DESCRIPTOR
-    version = 1
     patterns = ("**/*.parquet",)
     reader = parquet_rows
     rows_alone = (".parquet",)

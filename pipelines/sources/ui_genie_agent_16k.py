@@ -1,8 +1,5 @@
 """UI-Genie-Agent: synthetic Android episodes accepted by a reward model, one step a row; also rows on AMEX pictures.
 
-Link: https://huggingface.co/datasets/HanXiao1999/UI-Genie-Agent-16k
-Licence: UNCONFIRMED.
-
 A raw row, a line of `ui_genie_agent_16k.jsonl` or `AMEX_Agent_34K.jsonl` (made up, shortened):
 
     {"messages": [{"role": "system", "content": "... The screen's resolution is 504x1120. ..."},
@@ -97,17 +94,14 @@ _RATIO_SLACK_PX = 28
 DESCRIPTOR = Descriptor(
     id="ui_genie_agent_16k",
     title="UI-Genie-Agent-16k",
-    origin="https://huggingface.co/datasets/HanXiao1999/UI-Genie-Agent-16k",
     licence="UNCONFIRMED",
     platforms=("mobile",),
-    language="en",
     objectives=("navigation",),
     size="2,208 episodes, 16,698 steps; on AMEX pictures 2,981 episodes, 35,088 steps",
     citation="Xiao et al., UI-Genie: A Self-Improving Approach for Iteratively Boosting MLLM-based Mobile GUI Agents, "
     "arXiv 2505.21496",
     frame="pixels of the resolution that the system turn declares, x first, origin top left",
     record_unit="episode",
-    item_unit="action",
     known_problems=(
         "417 episodes have tags painted into their pictures and no coordinates",
         "34 episodes have a coordinate outside the declared frame; 21 have gaps",
@@ -134,7 +128,6 @@ class UiGenieAgent16kAdapter(Adapter):
     """One record per episode."""
 
     descriptor = DESCRIPTOR
-    version = 1
     items_at = (".",)
     patterns = ("**/*.jsonl",)
 

@@ -52,12 +52,10 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/google-research-datasets/uibert",
     licence="CC-BY-4.0",
     platforms=("mobile",),
-    language="en",
     objectives=("grounding",),
     size="about 15,600 train expressions, 509 dev, about 500 test",
     citation="Bai et al., UIBert: Learning Generic Multimodal Representations for UI Understanding, arXiv 2107.13731",
     frame="0..1, x and y named, origin top left",
-    record_unit="row",
     item_unit="expression",
     known_problems=(
         "expressions are terse and often relative (below 50)",

@@ -1,8 +1,5 @@
 """WaveUI-25k: elements of web, phone and desktop screens with a name, a description and a purpose written by a model.
 
-Link: https://huggingface.co/datasets/agentsea/wave-ui-25k
-Licence: not stated for this set (UNCONFIRMED).
-
 A raw row of the parquet files (made up; `image` holds the encoded picture):
 
     {"image": {"bytes": b"...", "path": None}, "instruction": "cart", "bbox": [10, 20, 60, 40], "source": "webui",
@@ -32,7 +29,6 @@ from schemas.coordinates import centre_in_units
 DESCRIPTOR = Descriptor(
     id="waveui_25k",
     title="WaveUI-25k",
-    origin="https://huggingface.co/datasets/agentsea/wave-ui-25k",
     licence="not stated for this set (UNCONFIRMED)",
     platforms=("web", "mobile", "desktop"),
     language="multi",
@@ -40,7 +36,6 @@ DESCRIPTOR = Descriptor(
     size="some 25,000 rows in 22 files",
     citation="AgentSea, WaveUI, 2024",
     frame="pixels of the picture in the row, left, top, right, bottom",
-    record_unit="row",
     item_unit="expression",
     known_problems=(
         "contains GroundUI, so evaluation items of ScreenSpot and Mind2Web's test splits",

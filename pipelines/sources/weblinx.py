@@ -1,8 +1,5 @@
 """WebLINX (raw demonstrations): dialogues in which a navigator drives a browser for an instructor.
 
-Link: https://huggingface.co/datasets/McGill-NLP/WebLINX-full
-Licence: CC-BY-NC-SA-4.0.
-
 A raw turn (of `data` in `demonstrations/<shortcode>/replay.json`, shortened), beside chat turns {"type": "chat",
 "timestamp": 2.7, "speaker": "navigator", "utterance": "Hi"}:
 
@@ -71,10 +68,8 @@ Point = tuple[int, int]
 DESCRIPTOR = Descriptor(
     id="weblinx",
     title="WebLINX",
-    origin="https://huggingface.co/datasets/McGill-NLP/WebLINX-full",
     licence="CC-BY-NC-SA-4.0",
     platforms=("web",),
-    language="en",
     objectives=("navigation",),
     size="2,337 demonstrations, about 100,000 turns; train 969",
     citation="Lu et al., WebLINX: Real-World Website Navigation with Multi-Turn Dialogue, arXiv 2402.05930",
@@ -110,7 +105,6 @@ class WeblinxAdapter(Adapter):
     """One record per demonstration."""
 
     descriptor = DESCRIPTOR
-    version = 1
     patterns = ("**/replay.json",)
     side_lists = (SPLITS,)
 

@@ -1,8 +1,5 @@
 """WebSRC: questions on the pieces of web pages, with the element that holds the answer.
 
-Link: https://github.com/X-LANCE/WebSRC-Baseline
-Licence: not stated for the data (UNCONFIRMED; code MIT).
-
 A site folder `<domain>/<nn>/` holds `dataset.csv` (its columns in any order) and `processed_data/<page>.{png,json}`.
 A raw row (made up), and the page's boxes in page pixels:
 
@@ -49,12 +46,10 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/X-LANCE/WebSRC-Baseline",
     licence="none stated for the data (UNCONFIRMED; code MIT)",
     platforms=("web",),
-    language="en",
     objectives=("vqa", "grounding"),
     size="some 400,000 questions on 6,400 pages of 11 domains",
     citation="Chen et al., WebSRC: A Dataset for Web-Based Structural Reading Comprehension, arXiv 2101.09465",
     frame="page pixels, x, y, width, height; the picture begins at the box of element 2",
-    record_unit="row",
     item_unit="question",
     known_problems=(
         "questions are made from templates, many ask for the same fact",

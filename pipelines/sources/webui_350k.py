@@ -1,8 +1,5 @@
 """WebUI: 400,000 web pages rendered on desktops, tablets and phones, each with its accessibility tree and boxes.
 
-Link: https://github.com/js0nwu/webui
-Licence: research use, terms in the release's COPYRIGHT.txt.
-
 One folder a page; for each device `<device>-axtree.json.gz` (`nodes` of role, name, backendDOMNodeId),
 `<device>-bb.json.gz` (node → x, y, width, height in CSS pixels of the page, or null), `<device>-viewport.json.gz` (node
 → visible?) and `<device>-screenshot.webp`, whose pixels are 1, 2 or 3 times the CSS pixels.

@@ -1,8 +1,5 @@
 """Widget Captioning: what single widgets of Rico screens do, in the words of several crowd workers each.
 
-Link: https://github.com/google-research-datasets/widget-caption
-Licence: CC-BY-4.0.
-
 Raw rows of `widget_captions.csv` (made up; captions are joined by `|`):
 
     datasetId,screenId,nodeId,captions
@@ -43,7 +40,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/google-research-datasets/widget-caption",
     licence="CC-BY-4.0",
     platforms=("mobile",),
-    language="en",
     objectives=("perception", "grounding"),
     size="61,286 widgets, 12,960 of them on screens that aren't public; 14,878 / 1,292 / 1,265 screens by split",
     citation="Li et al., Widget Captioning: Generating Natural Language Description for Mobile UI Elements, 2010.04295",
