@@ -66,23 +66,41 @@ class Consequence:
 
 
 def _pattern(words: Sequence[str], language: str) -> str:
-    # Chinese is written without blanks, so a word has no borders to ask for.
-    if language == "zh":
-        return "|".join(map(re.escape, words))
-    # A star stands for any ending: German and Spanish inflect.
-    alternatives = (rf"{re.escape(w[:-1])}\w*" if w.endswith("*") else re.escape(w) for w in words)
-    return rf"\b(?:{'|'.join(alternatives)})\b"
+    # Chinese is written without blanks, so a word has no borders to ask for; nor has a picture.
+    if language in ("zh", "icon"):
+        return "|".join(re.escape(word).replace("…", ".{0,6}?") for word in words)
+    return rf"\b(?:{'|'.join(map(_term, words))})(?!\w)"
 
 
-def _compiled(table: dict[str, list[str]]) -> re.Pattern[str]:
-    return re.compile("|".join(_pattern(table[language], language) for language in LANGUAGES), re.I)
+def _term(word: str) -> str:
+    # "cancel … order" is also "Cancel my whole order"; a star stands for any ending: German and Spanish inflect.
+    parts = r"(?:\W+\w+){0,2}?\W+".join(map(re.escape, word.removesuffix("*").split(" … ")))
+    return parts + r"\w*" * word.endswith("*")
 
 
-_LABEL = {kind: _compiled(_WORDS["label"][kind]) for kind in KINDS}
+def _compiled(table: dict[str, list[str]], around: str = "{}") -> re.Pattern[str]:
+    either = "|".join(_pattern(words, language) for language, words in table.items())
+    return re.compile(around.format(f"(?:{either})"), re.I)
+
+
+# Chinese writes "deleted" and "shared" with the same characters, after 已 or 被, or before 的 or 了.
+_LABEL = {kind: _compiled(_WORDS["label"][kind], "(?<![已被未]){}(?![的了])") for kind in KINDS}
 _NAMED = {kind: _compiled(_WORDS["named"][kind]) for kind in KINDS}
 _HARMLESS = _compiled(_WORDS["harmless"])
 _HARMLESS_FIRST = _compiled(_WORDS["harmless_first"])
 _SWITCHES = _compiled(_WORDS["switches"])
+_REPORTS = _compiled(_WORDS["reports"])
+_NOUNS = _compiled(_WORDS["nouns"])
+_LEADS = _compiled(_WORDS["leads"], r"(?:.*(?:[&+/,:：]|\w+ly|{}))?\W*")
+_HEADS = _compiled(_WORDS["heads"], r"\W*(?:{}|(?:.*\W)?\w+(?<!select)(?<!mark)(?<!check)(?:ed|den)\W*$)")
+_AGREES = re.compile(r"^(?:yes|ja|sí|si|是的?|好的?)(?![^\W\d_])[\s,，!.]+", re.I)
+"""What a button agrees by before it says what to: "Yes, go ahead"."""
+_IDENTIFIER = re.compile(r"(?:[\w.]+:id/)?[\w-]+", re.ASCII)
+_WORD_BORDER = re.compile(r"[_-]+|(?<=[a-z])(?=[A-Z])")
+_PLUMBING = re.compile(
+    r"\b(ic|btn|button|icon|img|image|fab|fa|glyphicon|mdi|action|menu|outlined?|round(ed)?)\b|\d+dp", re.I
+)
+"""Parts of a control's identifier that say what it is, not what it does."""
 _CONFIRM = frozenset(word for words in _WORDS["confirm"].values() for word in words)
 _EXACT = frozenset(word for words in _WORDS["exact"].values() for word in words)
 
@@ -106,14 +124,14 @@ def consequence(
     # Clicking into a field does nothing yet, whatever the field is called.
     if element is None or _FIELD.search(element.role):
         return None
-    label = _plain(element.name or element.text)
+    label = _spoken(element.name or element.text)
     # A switch named "Share location" permits; one named "Dark mode" does nothing of these kinds.
     if _SWITCH.search(element.role):
         return Consequence("permission", label, "control") if _SWITCHES.search(label) else None
     if (picked := _picks(element, elements)) is not None:
         return picked
     # Rows and long labels are content: a mail titled "Delete everything" deletes nothing when it is opened.
-    if not label or len(label.split()) > MOST_WORDS or len(label) > MOST_CHARACTERS or _ROW.search(element.role):
+    if not label or _long(label) or _ROW.search(element.role):
         return None
     # Saving replaces what stood there only if a field was emptied before.
     if _SAVES.match(label) and _emptied(earlier):
@@ -128,7 +146,10 @@ def consequence(
         return None
     if kind is not None:
         return Consequence(kind, label, "control")
-    return _confirmed(elements, goal) if bare in _CONFIRM else None
+    # "Yes, go ahead" confirms as "Yes" does; "Yes, keep it" doesn't.
+    rest = _AGREES.sub("", label)
+    agrees = bare in _CONFIRM or (rest != label and not _HARMLESS_FIRST.match(rest))
+    return _confirmed(elements, goal) if agrees else None
 
 
 def _choice(action: SelectOption, elements: Sequence[Seen]) -> Consequence | None:
@@ -183,12 +204,37 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
+def _spoken(text: str) -> str:
+    """A control's label; of one that is an identifier (an icon's: "ic_delete_24dp", "app:id/sendButton") its words."""
+    label = _plain(text)
+    if _IDENTIFIER.fullmatch(label) and ("_" in label or ":id/" in label or re.search("[a-z][A-Z]", label)):
+        return _plain(_PLUMBING.sub(" ", _WORD_BORDER.sub(" ", label.rpartition("/")[2])))
+    return label
+
+
+def _long(label: str) -> bool:
+    """Whether it is content (a message, a title) rather than a control's label."""
+    # A Chinese character is about a third of a word, and no blank says where one ends.
+    wide = sum("\u4e00" <= character <= "\u9fff" for character in label)
+    return len(label.split()) > MOST_WORDS or len(label) + 1.5 * wide > MOST_CHARACTERS
+
+
 @lru_cache(maxsize=4096)
 def _hit(label: str) -> tuple[int, Kind] | None:
     """Where in a label the first word of any kind stands, and its kind."""
     # Where a label has two of the words ("Send and delete"), the first is what is done.
-    hits = [(found.start(), kind) for kind in KINDS if (found := _LABEL[kind].search(label)) is not None]
-    return min(hits) if hits else None
+    hits = (
+        (found.start(), kind) for kind in KINDS for found in _LABEL[kind].finditer(label) if not _noun(label, found)
+    )
+    return min(hits, default=None)
+
+
+def _noun(label: str, found: re.Match[str]) -> bool:
+    """Whether a word that is a verb and a noun stands there as a noun: behind others ("Original post"), or before one
+    that it belongs to ("Post settings", "Post hidden")."""
+    if _NOUNS.fullmatch(found[0]) is None:
+        return False
+    return _LEADS.fullmatch(label[: found.start()]) is None or _HEADS.match(label, found.end()) is not None
 
 
 def _first(label: str) -> Kind | None:
@@ -197,9 +243,9 @@ def _first(label: str) -> Kind | None:
 
 
 def _ordered(label: str) -> Kind | None:
-    """What a control orders: nothing where it begins by looking or refusing ("Don't allow", "Show shared files"),
-    unless these words are the order's own ("Don't save", "Cancel order")."""
-    hit = _hit(label)
+    """What a control orders: nothing where it reports ("Failed to send"), or begins by looking or refusing ("Don't
+    allow", "Show shared files"), unless these words are the order's own ("Don't save", "Cancel order")."""
+    hit = _hit(label) if _REPORTS.search(label) is None else None
     return None if hit is None or (hit[0] > 0 and _HARMLESS_FIRST.match(label)) else hit[1]
 
 

@@ -72,6 +72,34 @@ def test_a_label_that_begins_by_refusing_or_looking_orders_nothing_unless_that_i
     assert kind(button(refusal)) is None and kind(button(order)) == expected
 
 
+@pytest.mark.parametrize(
+    ("noun", "verb"),
+    [
+        ("Original post", "Save and post"),
+        ("Post settings", "Post now"),
+        ("Invite declined", "Invite selected"),
+        ("Failed to send", "Send again"),
+        ("Empty list", "Empty my whole trash"),
+        ("外部共享", "立即共享"),
+        ("允许的邮箱域名", "允许访问"),
+        ("Firma electrónica", "Firma aquí"),
+    ],
+)
+def test_a_word_that_is_a_noun_or_reports_orders_nothing(noun: str, verb: str) -> None:
+    assert kind(button(noun)) is None and kind(button(verb)) is not None
+
+
+@pytest.mark.parametrize("label", ["ic_delete_24dp", "com.shop.app:id/removeButton", "🗑", "Cancel all my orders"])
+def test_icons_speak_by_their_identifier_or_picture_and_words_may_stand_between(label: str) -> None:
+    assert kind(button(label)) == "delete"
+    assert kind(button("delete_me.txt")) == kind(button("ic_sort_24dp")) is None
+
+
+def test_a_yes_with_other_words_confirms_unless_they_refuse() -> None:
+    assert kind(button("Yes, go ahead"), said("Delete this file?", "heading")) == "delete"
+    assert kind(button("Yes, keep it"), said("Delete this file?", "heading")) is None
+
+
 def test_an_entry_of_a_list_may_hold_any_word() -> None:
     assert kind(button("Delete old mails", "link")) is None and kind(button("Send parcel", "textbox")) is None
 
