@@ -74,7 +74,7 @@ def _pattern(words: Sequence[str], language: str) -> str:
 
 def _term(word: str) -> str:
     # "cancel … order" is also "Cancel my whole order"; a star stands for any ending: German and Spanish inflect.
-    parts = r"(?:\W+\w+){0,2}?\W+".join(map(re.escape, word.removesuffix("*").split(" … ")))
+    parts = r"(?:\W+\w+){0,3}?\W+".join(map(re.escape, word.removesuffix("*").split(" … ")))
     return parts + r"\w*" * word.endswith("*")
 
 
@@ -87,6 +87,7 @@ def _compiled(table: dict[str, list[str]], around: str = "{}") -> re.Pattern[str
 _LABEL = {kind: _compiled(_WORDS["label"][kind], "(?<![已被未]){}(?![的了])") for kind in KINDS}
 _NAMED = {kind: _compiled(_WORDS["named"][kind]) for kind in KINDS}
 _HARMLESS = _compiled(_WORDS["harmless"])
+_EXPENDABLE = _compiled(_WORDS["expendable"])
 _HARMLESS_FIRST = _compiled(_WORDS["harmless_first"])
 _SWITCHES = _compiled(_WORDS["switches"])
 _REPORTS = _compiled(_WORDS["reports"])
@@ -127,7 +128,8 @@ def consequence(
     label = _spoken(element.name or element.text)
     # A switch named "Share location" permits; one named "Dark mode" does nothing of these kinds.
     if _SWITCH.search(element.role):
-        return Consequence("permission", label, "control") if _SWITCHES.search(label) else None
+        kind = "permission" if _SWITCHES.search(label) else _ordered(label)
+        return Consequence(kind, label, "control") if kind in ("share", "permission", "sign") else None
     if (picked := _picks(element, elements)) is not None:
         return picked
     # Rows and long labels are content: a mail titled "Delete everything" deletes nothing when it is opened.
@@ -136,13 +138,12 @@ def consequence(
     # Saving replaces what stood there only if a field was emptied before.
     if _SAVES.match(label) and _emptied(earlier):
         return Consequence("overwrite", label, "control")
-    # "Remove from cart", "Clear filters": what these words name can be had again at once.
     if _HARMLESS.search(label):
         return None
     bare = label.casefold().strip(" .!?¿¡")
     kind = "pay" if bare in _EXACT else _ordered(label)
-    # A dialog about something harmless (a filter, a draft) has a Delete that is as harmless.
-    if kind == "delete" and any(_HARMLESS.search(heading) for heading in _headings(elements)):
+    # "Remove from cart", or a dialog about a filter: what is deleted can be had again at once.
+    if kind == "delete" and any(_harmless(said) for said in (label, *_headings(elements))):
         return None
     if kind is not None:
         return Consequence(kind, label, "control")
@@ -155,7 +156,7 @@ def consequence(
 def _choice(action: SelectOption, elements: Sequence[Seen]) -> Consequence | None:
     """Of an option that is chosen: one of a form's list does nothing yet, one of a menu what it says."""
     element, label = under(elements, action.box), _plain(action.option)
-    if element is None or _FIELD.search(element.role) or _HARMLESS.search(label):
+    if element is None or _FIELD.search(element.role) or _harmless(label):
         return None
     kind = "pay" if label.casefold().strip(" .!?¿¡") in _EXACT else _ordered(label)
     return Consequence(kind, label, "control") if kind is not None else None
@@ -249,6 +250,10 @@ def _ordered(label: str) -> Kind | None:
     return None if hit is None or (hit[0] > 0 and _HARMLESS_FIRST.match(label)) else hit[1]
 
 
+def _harmless(text: str) -> bool:
+    return _HARMLESS.search(text) is not None or _EXPENDABLE.search(text) is not None
+
+
 def _picks(element: Seen, elements: Sequence[Seen]) -> Consequence | None:
     """Choosing an entry of a list that says "Forward to"."""
     if not _ROW.search(element.role) and element.role != "button":
@@ -278,7 +283,7 @@ def _confirmed(elements: Sequence[Seen], goal: str) -> Consequence | None:
     # Headings first: they say what is asked, the rest explains.
     for element in sorted(texts, key=lambda e: "heading" not in e.role.lower()):
         said = _plain(element.text or element.name)
-        if _HARMLESS.search(said):
+        if _harmless(said):
             continue
         kind = _first(said) or next((kind for kind in KINDS if names(kind, said)), None)
         if kind is not None:
