@@ -12,11 +12,9 @@ Exit code 1 if a verified trajectory was lost, one is there twice, one differs f
 were made again than steps were in flight at failures and kills.
 """
 
-import argparse
 import contextlib
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -24,31 +22,25 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import gateway_parts as parts  # noqa: E402
-from ports import free_port  # noqa: E402
+from bench.gateway_soak import NOT_YET, ROOT, GatewaySoak, arguments, parts, report  # noqa: I001 (adds tests/support)
+from ports import free_port
 
-from bench.soak_worker import batches, fingerprint  # noqa: E402
-from generators.devices.browser import FLAGS, find_chromium  # noqa: E402
-from generators.execution.journal import read_journals  # noqa: E402
-from generators.execution.leased_worlds import SITE_OPTIONS  # noqa: E402
-from generators.generation.annotators import TreeEvidence, WorldRule  # noqa: E402
-from generators.generation.verify import Verifier  # noqa: E402
-from generators.worlds.serve_sites import serve_sites  # noqa: E402
-from pipelines.store import Store  # noqa: E402
+from bench.soak_worker import batches, fingerprint
+from generators.devices.browser import FLAGS, find_chromium
+from generators.execution.journal import read_journals
+from generators.execution.leased_worlds import SITE_OPTIONS
+from generators.generation.annotators import TreeEvidence, WorldRule
+from generators.generation.verify import Verifier
+from generators.worlds.serve_sites import serve_sites
+from pipelines.store import Store
 
 NODES, SHARDS, THREADS = 3, 2, 2
-RULES = {"heartbeat_s": 1.0, "dead_s": 6.0}
-PROBE_S = 2.0
-KINDS = ("device", "device", "device", "node", "node", "worker", "worker", "authority")
-"""What is killed, as often as it stands here, in rounds of a random order."""
-KILL_EVERY_S = (4.0, 16.0)
 FROZEN_S = 8.0
 FINISH_S = 600.0
 """How long the outstanding tasks may take after the last kill."""
@@ -83,34 +75,20 @@ class Part:
         return True
 
 
-@dataclass
-class Soak:
-    """A soak under way; all it writes lies in `folder`."""
+class Soak(GatewaySoak):
+    """See the module."""
 
-    folder: Path
-    seed: int
-    browsers: int
-    phones: int
-    site_url: str = ""
-    parts: list[Part] = field(default_factory=list)
-    kills: Counter[str] = field(default_factory=Counter)
-    readmitted: int = 0
+    kinds = ("device", "device", "device", "node", "node", "worker", "worker", "authority")
 
-    def __post_init__(self) -> None:
-        self.rng = random.Random(f"soak/{self.seed}")
-        self.gateway = parts.Gateway(self.folder, RULES)
+    def __init__(self, folder: Path, seed: int, browsers: int, phones: int) -> None:
+        super().__init__(folder, seed)
+        self.browsers, self.phones = browsers, phones
+        self.parts: list[Part] = []
         self.frozen: list[tuple[float, Part]] = []
-        self.next: list[str] = []
-        self.left = self.folder / "t"  # what killed processes leave goes with it; short, as a socket's path must be
-        self.left.mkdir()
-
-    # -- what runs --------------------------------------------------------------------------------------------------
+        self.but: tuple[str, ...] = ()
 
     def begin(self, site_url: str) -> None:
-        self.site_url = site_url
-        self.gateway.start_authority(probe_s=PROBE_S)
-        for n in range(NODES):
-            self.gateway.start_node(f"n{n}")
+        self.begin_gateway(NODES)
         self.gateway.until_nodes(NODES)
         for n in range(self.browsers):
             port = free_port()
@@ -136,15 +114,8 @@ class Soak:
             self.parts.append(Part(f"worker-{n}", "worker", lambda command=command: self._run(command)))  # type: ignore[misc]
 
     def _run(self, command: list[str]) -> subprocess.Popen[Any]:
-        with open(self.folder / "output.log", "ab") as log:
-            return subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TMPDIR": str(self.left)},
-            )
+        # A group of its own, so that a kill takes its children along.
+        return self.start(command, start_new_session=True)
 
     def _browser(self, port: int) -> subprocess.Popen[Any]:
         profile = tempfile.mkdtemp(prefix="profile-", dir=self.left)
@@ -166,18 +137,9 @@ class Soak:
     def _phone(self, port: int) -> subprocess.Popen[Any]:
         return self._run([sys.executable, "-m", "dagster_project.cli", "devices", "phone", "--port", str(port)])
 
-    # -- what happens -----------------------------------------------------------------------------------------------
-
     def run(self, minutes: float) -> bool:
         """Kill at random for so long, then let what is left finish; whether it did."""
-        end = time.monotonic() + 60 * minutes
-        next_kill = time.monotonic() + 15.0
-        while time.monotonic() < end:
-            self.keep_up()
-            if time.monotonic() >= next_kill:
-                self.strike()
-                next_kill = time.monotonic() + self.rng.uniform(*KILL_EVERY_S)
-            time.sleep(0.2)
+        self.kill_for(minutes)
         (self.folder / "stop").touch()
         end = time.monotonic() + FINISH_S
         waiting = {part.name for part in self.parts if part.kind == "worker"}
@@ -185,47 +147,27 @@ class Soak:
             for part in self.parts:
                 if part.name in waiting and part.process is not None and part.process.poll() == 0:
                     waiting.remove(part.name)
-            self.keep_up(but=("worker-",) if not waiting else tuple(self._ended(waiting)))
+            # A worker that has finished stays down.
+            self.but = tuple(part.name for part in self.parts if part.kind == "worker" and part.name not in waiting)
+            with contextlib.suppress(*NOT_YET):
+                self.keep_up()
             time.sleep(0.2)
         return not waiting
 
-    def _ended(self, waiting: set[str]) -> list[str]:
-        return [part.name for part in self.parts if part.kind == "worker" and part.name not in waiting]
-
-    def keep_up(self, but: tuple[str, ...] = ()) -> None:
-        """Start what is down; wake what was frozen; take devices out of quarantine, as whoever mended them would."""
+    def keep_up(self) -> None:
+        """Start what is down; wake what was frozen."""
         now = time.monotonic()
         for until, part in list(self.frozen):
             if now >= until:
                 part.signal(signal.SIGCONT)
                 self.frozen.remove((until, part))
         for part in self.parts:
-            if not part.name.startswith(but or ("\0",)):
+            if part.name not in self.but:
                 part.keep_up()
-        authority = self.gateway.authority
-        if authority is not None and authority.process.poll() is not None:
-            self.gateway.start_authority(probe_s=PROBE_S)
-        for name, node in list(self.gateway.nodes.items()):
-            if node.process.poll() is not None:
-                self.gateway.start_node(name)
-        status, said = self.gateway.call("GET", "/v1/devices")
-        for device in said["devices"] if status == 200 else ():
-            if device["quarantined"]:
-                self.gateway.call("POST", f"/v1/devices/{device['id']}/readmit")
-                self.readmitted += 1
+        self.keep_gateway()
 
-    def strike(self) -> None:
-        """One kill: a device, a node, a worker or the authority; a device is frozen instead one time in six."""
-        if not self.next:
-            self.next = self.rng.sample(KINDS, len(KINDS))
-        kind = self.next.pop()
-        if kind in ("node", "authority"):
-            node = self.gateway.nodes[self.rng.choice(sorted(self.gateway.nodes))]
-            killed = node if kind == "node" else self.gateway.authority
-            if killed is not None:
-                killed.stop(signal.SIGKILL)
-                self.kills[kind] += 1
-            return
+    def strike_inside(self, kind: str) -> None:
+        """A device or a worker; a device is frozen instead one time in six."""
         part = self.rng.choice([part for part in self.parts if part.kind == kind])
         if kind == "device" and self.rng.random() < 1 / 6:
             if part.signal(signal.SIGSTOP):
@@ -297,12 +239,9 @@ def _begun(folder: Path, shard: int) -> list[tuple[Any, int]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="soak", description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = arguments("soak", __doc__ or "")
     parser.add_argument("--browsers", type=int, default=2)
     parser.add_argument("--phones", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="where to leave the figures")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as folder, serve_sites() as site_url:
         soak = Soak(Path(folder), given.seed, given.browsers, given.phones)
@@ -324,16 +263,11 @@ def main() -> int:
         "readmitted": soak.readmitted,
         "finished": finished,
     }
-    for name, value in found.items():
-        print(f"{name:20} {value}")
-    if given.json:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     lost = ("verified_lost", "told_lost", "duplicated", "differing", "missing")
     wrong = [name for name in lost if found[name]] + ([] if finished else ["finished"])
     wrong += ["decided_again"] if found["decided_again"] > found["in_flight_at_most"] else []
-    print("soak: " + (f"FAILED: {', '.join(wrong)}" if wrong else "nothing lost, nothing twice"))
-    return 1 if wrong or not found["trajectories"] else 0
+    wrong += [] if found["trajectories"] else ["no trajectory"]
+    return report(found, given.json, ", ".join(wrong), "nothing lost, nothing twice")
 
 
 if __name__ == "__main__":

@@ -22,26 +22,19 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import gateway_parts as parts  # noqa: E402
-
-from generators.devices.client.sync_sdk import SyncClient, SyncSession  # noqa: E402
-from generators.devices.device import DeviceError  # noqa: E402
-from generators.tasks.world_interface import ScreenElement, WorldError  # noqa: E402
-from generators.worlds.desktop.desktop_task import failed_checks  # noqa: E402
-from generators.worlds.desktop.desktop_tasks import FAMILIES, make_task, programs_of  # noqa: E402
-from generators.worlds.desktop.plan import IntentPerformer  # noqa: E402
-from generators.worlds.desktop.session import open_desktop  # noqa: E402
-from schemas.actions import Action, CallUser  # noqa: E402
+from bench.gateway_soak import NOT_YET, GatewaySoak, arguments, parts, report
+from generators.devices.client.sync_sdk import SyncClient, SyncSession
+from generators.devices.device import DeviceError
+from generators.tasks.world_interface import ScreenElement, WorldError
+from generators.worlds.desktop.desktop_task import failed_checks
+from generators.worlds.desktop.desktop_tasks import FAMILIES, make_task, programs_of
+from generators.worlds.desktop.plan import IntentPerformer
+from generators.worlds.desktop.session import open_desktop
+from schemas.actions import Action, CallUser
 
 DESKTOPS, WORKERS = 2, 2
-RULES = {"heartbeat_s": 1.0, "dead_s": 6.0}
-PROBE_S = 2.0
-KINDS = ("program", "program", "xvfb", "keeper", "desktop", "worker", "worker", "node", "authority")
-"""What is killed, as often as it stands here, in rounds of a random order."""
-KILL_EVERY_S = (4.0, 14.0)
 DOWN_S = 10.0
 """How old a desktop must be before it counts as one that answers no more."""
 END_S = 20.0
@@ -115,36 +108,27 @@ def locks() -> set[str]:
     return {str(path) for path in found}
 
 
-class DesktopSoak:
-    """A soak under way; all it writes lies in `folder`."""
+class DesktopSoak(GatewaySoak):
+    """See the module."""
+
+    kinds = ("program", "program", "xvfb", "keeper", "desktop", "worker", "worker", "node", "authority")
 
     def __init__(self, folder: Path, seed: int) -> None:
-        self.folder, self.rng = folder, random.Random(f"soak-desktop/{seed}")
-        self.left = folder / "t"
-        self.left.mkdir()
-        self.gateway = parts.Gateway(folder, RULES)
+        super().__init__(folder, seed)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self.kills: Counter[str] = Counter()
         self.known: dict[str, str] = {}
-        self.next: list[str] = []
 
     def begin(self) -> None:
-        self.gateway.start_authority(probe_s=PROBE_S)
-        self.gateway.start_node("n0")
+        self.begin_gateway(1)
         self.keep_up()
 
     def _run(self, *arguments: str) -> subprocess.Popen[bytes]:
-        env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TMPDIR": str(self.left)}
         command = [sys.executable, __file__, *arguments, "--folder", str(self.folder)]
-        with open(self.folder / "output.log", "ab") as log:
-            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT, env=env)
+        return self.start(command, stdin=subprocess.PIPE)
 
     def keep_up(self) -> None:
         """Start what is down, and tell the authority where desktops are now."""
-        if self.gateway.authority is None or self.gateway.authority.process.poll() is not None:
-            self.gateway.start_authority(probe_s=PROBE_S)
-        if self.gateway.nodes["n0"].process.poll() is not None:
-            self.gateway.start_node("n0")
+        devices = self.keep_gateway()
         for name in [f"desktop-{n}" for n in range(DESKTOPS)] + [f"worker-{n}" for n in range(WORKERS)]:
             if name not in self.running or self.running[name].poll() is not None:
                 kind, _, number = name.partition("-")
@@ -157,17 +141,11 @@ class DesktopSoak:
                     self.known[path.stem] = said
                     where = json.loads(said)
                     self.gateway.register(path.stem, where["port"], options=where["options"])
-        self._mend()
-
-    def _mend(self) -> None:
-        """Start a desktop again that answers no more, and take those in quarantine out, as whoever mends them would."""
-        status, said = self.gateway.call("GET", "/v1/devices")
-        for device in said["devices"] if status == 200 else ():
+        # A desktop that answers no more is ended and started again.
+        for device in devices:
             path = self.folder / f"{device['id']}.json"
             if device["health"] == "down" and path.exists() and time.time() - path.stat().st_mtime > DOWN_S:
                 self._end(self.running[device["id"]])
-            if device["quarantined"]:
-                self.gateway.call("POST", f"/v1/devices/{device['id']}/readmit")
 
     @staticmethod
     def _end(desktop: subprocess.Popen[bytes]) -> None:
@@ -175,17 +153,9 @@ class DesktopSoak:
         if desktop.stdin is not None and not desktop.stdin.closed:
             desktop.stdin.close()
 
-    def strike(self) -> None:
-        """One kill."""
-        if not self.next:
-            self.next = self.rng.sample(KINDS, len(KINDS))
-        kind = self.next.pop()
-        if kind in ("node", "authority"):
-            killed = self.gateway.nodes["n0"] if kind == "node" else self.gateway.authority
-            if killed is not None:
-                killed.stop(signal.SIGKILL)
-                self.kills[kind] += 1
-        elif victims := self._victims(kind):
+    def strike_inside(self, kind: str) -> None:
+        """A program, an X server, a keeper, a desktop or a worker, where one runs."""
+        if victims := self._victims(kind):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.rng.choice(victims), signal.SIGKILL)
                 self.kills[kind] += 1
@@ -201,17 +171,6 @@ class DesktopSoak:
             return [pid for pid, _ in processes("keeper.py") if _parent(pid) in holders]
         return [pid for pid, name in inner if name in PROGRAM_NAMES]
 
-    def run(self, minutes: float) -> None:
-        """Kill at random for so long."""
-        end = time.monotonic() + 60 * minutes
-        next_kill = time.monotonic() + 15.0
-        while time.monotonic() < end:
-            self.keep_up()
-            if time.monotonic() >= next_kill:
-                self.strike()
-                next_kill = time.monotonic() + self.rng.uniform(*KILL_EVERY_S)
-            time.sleep(0.2)
-
     def stop(self) -> int:
         """Kill workers and half of the desktops, end the others; how many leases are held when their time is over."""
         (self.folder / "stop").touch()
@@ -224,8 +183,9 @@ class DesktopSoak:
             process.wait(30)
         held, end = 1, time.monotonic() + END_S
         while held and time.monotonic() < end:
-            status, said = self.gateway.call("GET", "/v1/devices")
-            held = sum(bool(device["holder"]) for device in said["devices"]) if status == 200 else 1
+            # The authority may be among what was killed last: it knows the leases, so it is started again.
+            with contextlib.suppress(*NOT_YET):
+                held = sum(bool(device["holder"]) for device in self.keep_gateway())
             time.sleep(0.5)
         self.gateway.stop()
         return held
@@ -258,7 +218,7 @@ def soak(minutes: float, seed: int) -> dict[str, Any]:
         run = DesktopSoak(Path(name), seed)
         run.begin()
         try:
-            run.run(minutes)
+            run.kill_for(minutes)
         finally:
             leases = run.stop()
         standing = run.standing()
@@ -277,10 +237,7 @@ def soak(minutes: float, seed: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="soak_desktop", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, help="where to leave the figures")
+    parser = arguments("soak_desktop", __doc__ or "")
     for hidden in ("--hold", "--work", "--url", "--folder"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -289,14 +246,9 @@ def main() -> int:
         hold(given.hold, folder) if given.hold else work(int(given.work), given.url, folder)
         return 0
     found = soak(given.minutes, given.seed)
-    for name, value in found.items():
-        print(f"{name:12} {value}")
-    if given.json:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-    wrong = bool(found["left"] or found["leases left"] or not found["tasks"].get("solved"))
-    print("soak: " + ("FAILED" if wrong else "nothing left behind"))
-    return 1 if wrong else 0
+    wrong = ["something is left"] if found["left"] or found["leases left"] else []
+    wrong += [] if found["tasks"].get("solved") else ["no task was solved"]
+    return report(found, given.json, ", ".join(wrong), "nothing left behind")
 
 
 if __name__ == "__main__":
