@@ -1,7 +1,5 @@
 """What the soaks share: a gateway behind which everything is killed at random and started again, and a report."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -216,8 +216,8 @@ def soak(minutes: float, seed: int) -> dict[str, Any]:
     before, began = locks(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as name:
         run = DesktopSoak(Path(name), seed)
-        run.begin()
         try:
+            run.begin()
             run.kill_for(minutes)
         finally:
             leases = run.stop()

@@ -1,9 +1,9 @@
 """Cases by which the rule for consequential actions was never corrected: controls of programs of others.
 
-`care_heldout.txt` was written after the words of the rule were fixed (2026-11-28), from memory of the programs, with
-what each control does as truth. Its author had read parts of the word list before, so it isn't blind. Whoever
-corrects words by these cases must write others and say so here. The words were widened later on the same day from
-other sources (`docs/care.md`) without a look at the cases; four of their misses had been quoted on that page before.
+`care_heldout.txt` holds labels out of the texts of four programs as their authors and translators wrote them. They were
+picked and labelled by hand, with what each control does as truth, from a list in a random order, after the words of the
+rule were fixed; the language was drawn. Whoever corrects words by these cases must take others, of other programs, and
+say so here: this is the third set, the first two have corrected the words.
 """
 
 from collections.abc import Iterator

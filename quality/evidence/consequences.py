@@ -128,7 +128,7 @@ def consequence(
     label = _spoken(element.name or element.text)
     # A switch named "Share location" permits; one named "Dark mode" does nothing of these kinds.
     if _SWITCH.search(element.role):
-        kind = "permission" if _SWITCHES.search(label) else _ordered(label)
+        kind = "permission" if _SWITCHES.search(label) else None if _HARMLESS.search(label) else _ordered(label)
         return Consequence(kind, label, "control") if kind in ("share", "permission", "sign") else None
     if (picked := _picks(element, elements)) is not None:
         return picked
