@@ -1,4 +1,4 @@
-"""Every stage whose parts an engine runs makes the same data version here, with one worker and with several."""
+"""Every stage whose parts an engine runs makes the same data version by the process alone and by two workers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from quality.refinement.gold import build_gold
 from quality.refinement.rewriters import build_rewriter
 from quality.safety.scan import scan_sources
 
-pytestmark = [pytest.mark.slow(seconds=60), pytest.mark.real_parts]
+pytestmark = [pytest.mark.slow(seconds=30), pytest.mark.real_parts]
 SOURCE = "aitz"
 """Its embedded data has several parts, with pictures."""
 
@@ -70,12 +70,10 @@ def _all(home: Path, raw: Path, execution: Execution) -> dict[str, tuple[str, st
     return {name: (manifest.version, manifest.data_version) for name, manifest in made.items()}
 
 
-@pytest.mark.timeout(600)
 def test_any_number_of_workers_makes_the_same(raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buckets, "BUCKET_ROWS", 2)  # several parts of so few rows
     here = _all(tmp_path / "here", raw, Execution(EngineSettings(runner=IN_PROCESS, part_bytes=1)))
-    for workers in (1, 3):
-        told: list[object] = []
-        by = Execution(EngineSettings(runner=PROCESSES, workers=workers, part_bytes=1), told.append)
-        assert _all(tmp_path / f"by-{workers}", raw, by) == here
-        assert len(told) >= 2 * len(here), "each stage had several parts run"
+    told: list[object] = []
+    by = Execution(EngineSettings(runner=PROCESSES, workers=2, part_bytes=1), told.append)
+    assert _all(tmp_path / "by-two", raw, by) == here
+    assert len(told) >= 2 * len(here), "each stage had several parts run"

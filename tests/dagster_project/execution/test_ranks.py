@@ -15,10 +15,11 @@ import dagster as dg
 import pytest
 from goldmaker import gold
 from killable import TRAINER
-from two_ranks import torchrun
+from two_ranks import on_two_ranks
 
 from dagster_project import definitions
 from dagster_project.assets import factory
+from dagster_project.cli import main
 from dagster_project.execution.live_pictures import LiveReader
 from dagster_project.execution.run_stage import killed
 from dagster_project.settings.deployment import Deployment
@@ -60,7 +61,11 @@ subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]]).wait()
 """
 
 
-def test_the_graph_trains_on_two_ranks_as_torchrun_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _trained_by_command(home: Path) -> None:
+    assert main(["train", "mid_trained", "--config", json.dumps(SETTINGS), "--home", str(home)]) == 0
+
+
+def test_the_graph_trains_on_two_ranks_as_the_command_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = gold(tmp_path / "home", count=20, parts=2)
     build_shards(store, ["toy"])
     build_mixture(store)
@@ -69,16 +74,7 @@ def test_the_graph_trains_on_two_ranks_as_torchrun_does(tmp_path: Path, monkeypa
     with pytest.raises(ValueError, match="mid_trained is to train in 2 processes, found 1; start"):
         run_stage("mid_trained", store.home, {**SETTINGS, "ranks": 2}, progress=False)
 
-    torchrun(
-        "-m",
-        "dagster_project.cli",
-        "train",
-        "mid_trained",
-        "--config",
-        json.dumps(SETTINGS),
-        "--home",
-        tmp_path / "other",
-    )
+    on_two_ranks(_trained_by_command, tmp_path / "other")
     outside = Store(tmp_path / "other").require(KEY)
 
     monkeypatch.setenv("VESPER_HOME", str(store.home))

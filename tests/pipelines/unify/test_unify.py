@@ -169,7 +169,7 @@ def test_a_rerun_works_nothing_twice_and_a_new_file_costs_one_part(toy: Path, tm
     assert {entry.path for entry in mapped.files} < {entry.path for entry in store.require("mapped/toy").files}
 
 
-@pytest.mark.parametrize("engine", [("processes", 1), ("processes", 3), ("beam", 2)])
+@pytest.mark.parametrize("engine", [("processes", 3), ("beam", 2)])
 def test_workers_give_the_same_bytes_as_one_process(toy: Path, tmp_path: Path, engine: tuple[str, int]) -> None:
     for number in range(4):
         _write(toy / f"{number}.jsonl", _episode(f"e{number}", (number, 1)))

@@ -106,7 +106,7 @@ def test_a_reading_is_the_same_on_the_same_element(said: str, same: bool, world:
 def test_planted_thoughts_are_caught_and_true_ones_are_kept(world: Any) -> None:
     """Every row is a step with its own action; the teacher writes the thought that stands in the row, right or wrong.
     The reader is a stand-in that reads rules: it names what the thought asks for, if that is one thing."""
-    rows = [row for row in generated_thoughts("held_out", 480, seed=5) if not isinstance(row.action, Scroll)]
+    rows = [row for row in generated_thoughts("held_out", 240, seed=5) if not isinstance(row.action, Scroll)]
     thoughts = {f"row {n}": f"Step {n}. {row.thought}" for n, row in enumerate(rows)}
     by_thought = {thoughts[f"row {n}"]: row for n, row in enumerate(rows)}
 
@@ -122,7 +122,7 @@ def test_planted_thoughts_are_caught_and_true_ones_are_kept(world: Any) -> None:
     wrong = [is_kept for row, is_kept in zip(rows, kept, strict=True) if row.planted]
     right = [is_kept for row, is_kept in zip(rows, kept, strict=True) if not row.planted]
     print(f"planted caught {1 - sum(wrong) / len(wrong):.3f} of {len(wrong)}, true kept {sum(right) / len(right):.3f}")
-    assert len(wrong) >= 150 and sum(wrong) <= 0.05 * len(wrong)
+    assert len(wrong) >= 75 and sum(wrong) <= 0.05 * len(wrong)
     assert sum(right) >= 0.98 * len(right)
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from goldmaker import gold
 from tiny_training import SETTINGS
-from two_ranks import ROOT, torchrun
+from two_ranks import ROOT, on_two_ranks, torchrun
 
 from dagster_project.cli import main
 from pipelines.store import Store
@@ -51,13 +51,17 @@ def _validation(home: Path) -> list[float]:
     return [row["all"] for row in json.loads((folder / "curve.json").read_text())["validation"]]
 
 
+def _trained_by_command(given: list[str]) -> None:
+    assert main(["train", *given]) == 0
+
+
 def test_one_process_and_two_ranks_have_the_losses_of_our_own_loop(home: Path, tmp_path: Path) -> None:
     losses = {}
     for name, engine in (("own", "own"), ("one", "trl"), ("two", "trl")):
         copy = shutil.copytree(home, tmp_path / name, symlinks=True)
         given = ["mid_trained", "--config", json.dumps(_settings(engine=engine)), "--home", str(copy)]
         if name == "two":
-            torchrun("-m", "dagster_project.cli", "train", *given)
+            on_two_ranks(_trained_by_command, given)
         else:
             assert main(["train", *given]) == 0
         losses[name] = _steps(copy)

@@ -101,27 +101,17 @@ def test_each_source_is_measured_and_one_that_changed_costs_its_own_probes_alone
 
 
 @pytest.mark.slow
-def test_a_killed_measurement_goes_on_where_it_stopped(store: Store, base: Path) -> None:
-    killed, rest = Counted(last=5), Counted()
+def test_a_killed_measurement_goes_on_in_several_processes_to_the_answers_of_one(store: Store, base: Path) -> None:
+    killed, rest, whole = Counted(last=5), Counted(), Counted()
     with pytest.raises(KeyboardInterrupt):
         _worth(store, base, MIXTURE, killed)
-    made = _worth(store, base, MIXTURE, rest)
-    whole = Counted()
+    made = _worth(store, base, MIXTURE, rest, processes=2)
     shutil.rmtree(store.home / "cache" / "worth")
     shutil.rmtree(store.home / "assets" / "worth")
     again = _worth(store, base, MIXTURE, whole)
     assert killed.runs + rest.runs == whole.runs
-    assert again.data_version == made.data_version, "the same answers, whether it was killed or not"
-
-
-@pytest.mark.slow
-def test_several_processes_answer_what_one_does(store: Store, base: Path) -> None:
-    one = _worth(store, base, MIXTURE)
-    shutil.rmtree(store.home / "cache" / "worth")
-    shutil.rmtree(store.home / "assets" / "worth")
-    two = _worth(store, base, MIXTURE, processes=2)
-    assert two.data_version == one.data_version
-    proposal = json.loads(one.file(PROPOSAL).read_text())
+    assert again.data_version == made.data_version, "the same answers, killed or not, in one process or in two"
+    proposal = json.loads(made.file(PROPOSAL).read_text())
     assert proposal["current"] == TARGET_SHARES and {row["objective"] for row in proposal["transfers"]} <= set(
         TARGET_SHARES
     )
