@@ -20,8 +20,10 @@ _TEXT_HEAD = re.compile(r"(?:(content|app|url|text)\s*=\s*)?(['\"])")
 _CHOICE_HEAD = re.compile(r"(?:box\s*=\s*)?[\[(]([^\[\]()]*)[\])]\s*,\s*(?:option\s*=\s*)?(?=['\"])")
 _KEYS_HEAD = re.compile(r"(?:keys?\s*=\s*)?[\[(]?\s*")
 _KEY = re.compile(r"(?:'([^']+)'|\"([^\"]+)\")\s*(,|[\])]|$)\s*")
-_UNUSED = r"(?:app|url)\s*=\s*(?:''|\"\"|'(?:None|null)'|\"(?:None|null)\"|None|null)"
-_UNUSED_FIRST, _UNUSED_LAST = re.compile(rf"{_UNUSED}\s*,\s*"), re.compile(rf",\s*{_UNUSED}$")
+_NOTHING = r"\s*=\s*(?:''|\"\"|'(?:None|null)'|\"(?:None|null)\"|None|null)"
+_UNUSED_FIRST = re.compile(rf"(?:app{_NOTHING}\s*,\s*(?=url\s*=)|url{_NOTHING}\s*,\s*(?=app\s*=))")
+_UNUSED_LAST = re.compile(rf",\s*(app|url){_NOTHING}$")
+_LAUNCHED = re.compile(r"(app|url)\s*=")
 
 _BEFORE_CALL = r"\s*\)(?:[\s;,.`]|</?\w{1,20}>)*"
 _MORE = {  # by quote: it is followed by another argument, or by the end of the call and another call
@@ -121,9 +123,15 @@ def pressed_together(written: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def without_unused(arguments: str) -> str:
-    """Arguments of `Launch` without the twin that is not used: `app='Clock', url=''`, or `url='None'`."""
+    """Arguments of `Launch` without the twin that is not used: `app='Clock', url=''`, or `url='None', app='Clock'`. One
+    name twice stays as it is, and so does a text without a name behind a name (`app='','.'`): nobody knows what they
+    mean."""
     first = _UNUSED_FIRST.match(arguments)
-    return _UNUSED_LAST.sub("", arguments[first.end() :] if first else arguments).rstrip()
+    left = arguments[first.end() :] if first else arguments
+    named, last = _LAUNCHED.match(left), _UNUSED_LAST.search(left)
+    # a text without a name is an app
+    is_twin = last is not None and last[1] != (named[1] if named else "app")
+    return (left[: last.start()] if last is not None and is_twin else left).rstrip()
 
 
 def quoted_text(arguments: str, space: ActionSpace = ACTION_SPACE) -> tuple[str, str]:
