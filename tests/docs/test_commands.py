@@ -52,6 +52,12 @@ READ = [block for block in BLOCKS if not block.mark]
 NOT_RUN = [block for block in BLOCKS if block.mark.startswith("not run")]
 
 
+@pytest.fixture(autouse=True)
+def _no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a page names stands in the reader's store: a demo's beside this checkout doesn't have it."""
+    monkeypatch.setenv("VESPER_HOME", str(tmp_path / ".vesper"))
+
+
 def commands_of(block: Block) -> list[list[str]]:
     """All commands of a block, each as words."""
     return [words for line in command_lines(block) for words in simple_commands(line)]

@@ -90,4 +90,4 @@ def test_a_missing_program_is_skipped_with_the_line_that_installs_it(monkeypatch
 
 def test_a_task_passes_the_gate_on_a_real_desktop(world: DesktopWorld) -> None:
     row = check.row_of(check.make_task("files.view", 3), 3, 0, world)
-    assert row.passed and row.steps == 2 and row.reset_s < 3
+    assert row.passed and row.steps == 2 and row.reset_s > 0
