@@ -36,7 +36,7 @@ from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import Ranks, following, ranks
 from trainer.runtime.precision import in_bf16
 from trainer.runtime.rates import adamw
-from trainer.runtime.tracking import OnEvent, Tracker
+from trainer.runtime.tracking import OnEvent, Tracker, step_bar
 from trainer.runtime.training_state import TrainingState
 from trainer.settings.supervised import MidtrainConfig
 
@@ -76,8 +76,6 @@ def train(
     group (`trainer.runtime.parallel`) every rank calls this with the same arguments; the first one's model gets the
     weights, and only it writes, reports and returns a whole curve.
     """
-    from tqdm import tqdm
-
     group = ranks()
     # models of other ranks are hollow: only the first has weights to hash
     digest = run_digest(model, source, config) if group.first and state_dir is not None else ""
@@ -89,24 +87,15 @@ def train(
         model, config.learning_rate, config.learning_rate_scales, betas=config.betas, weight_decay=config.weight_decay
     )
     state = TrainingState(state_dir, digest, group)
-    saved = state.load(model, optimiser) or {}
-    step, curve = int(saved.get("step", 0)), Curve(**saved.get("curve", {}))
+    step, curve, place = _resumed(state.load(model, optimiser) or {})
     num_tokens = sum(row["tokens"] for row in curve.steps)
     run = OptimiserSteps(model, processor, optimiser, config, group, bad_before=curve.bad_rows)
     # the stream counts bad rows from here on; those before are in the curve
-    place = StreamPosition(saved.get("position", 0), saved.get("taken", 0))
     stream = GlobalBatches(source, processor, config, group, place, plain.seen_pictures)
     with (
         deterministic(run.device, config.threads),
         Kernels(model, config.attention, config.compile, narrow=True).used(),
-        tqdm(
-            total=config.max_steps,
-            initial=step,
-            desc="mid-training",
-            unit="step",
-            mininterval=2,
-            disable=not (progress and group.first),
-        ) as bar,
+        step_bar("mid-training", config.max_steps, step, shown=progress and group.first) as bar,
         Tracker(state_dir if group.first else None, step) as tracker,
     ):
 
@@ -130,18 +119,11 @@ def train(
             curve.steps.append(figures)
             curve.bad_rows = run.bad_rows(given)
             num_tokens += figures["tokens"]
-            fill = {"fill": stream.fill} if config.packing else {}
-            event = {
-                "kind": "step",
-                **figures,
-                **speed(figures, seconds),
-                "data_seconds": waited,
-                **utilisation(flops, seconds, run.device, group.world),
-                "steps": config.max_steps,
-                "num_tokens": num_tokens,
-                "bad_rows": curve.bad_rows,
-                **fill,
-            }
+            event = {"kind": "step", **figures, **speed(figures, seconds), "data_seconds": waited}
+            event |= utilisation(flops, seconds, run.device, group.world)
+            event |= {"steps": config.max_steps, "num_tokens": num_tokens, "bad_rows": curve.bad_rows}
+            if config.packing:
+                event["fill"] = stream.fill
             report(event, group, tracker, on_event)
             bar.update()
             bar.set_postfix_str(f"loss {figures['loss']:.3f}, {event['tokens_per_s']:,.0f} tokens/s")
@@ -149,21 +131,23 @@ def train(
             if validation and (last or (config.eval_steps and step % config.eval_steps == 0)):
                 validate_now()
             if last or step % config.save_steps == 0:
-                state.save(
-                    model,
-                    optimiser,
-                    {
-                        # where the stream stood after this step, not where the thread that reads ahead is
-                        "step": step,
-                        "position": given.after.position,
-                        "taken": given.after.taken,
-                        "curve": curve.plain(),
-                    },
-                )
+                # where the stream stood after this step, not where the thread that reads ahead is
+                state.save(model, optimiser, _progress(step, curve, given.after))
     _put_back(plain, model, group)
     if on_event is not None:  # on every rank
         on_event({"kind": "trained", "step": step})
     return curve
+
+
+def _progress(step: int, curve: Curve, place: StreamPosition) -> dict[str, Any]:
+    """What is saved beside model and optimiser; `_resumed` reads it."""
+    return {"step": step, "position": place.position, "taken": place.taken, "curve": curve.plain()}
+
+
+def _resumed(saved: Mapping[str, Any]) -> tuple[int, Curve, StreamPosition]:
+    """Where a run stands; at its start where nothing was saved."""
+    place = StreamPosition(saved.get("position", 0), saved.get("taken", 0))
+    return int(saved.get("step", 0)), Curve(**saved.get("curve", {})), place
 
 
 def _readied(model: Any, source: RowSource, config: MidtrainConfig, group: Ranks) -> Any:

@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 FOLDER = "runs"
 NAMES = {
@@ -172,6 +175,13 @@ class Watch:
             # a run that resumes begins where it was, not at 0
             self._bar.update(event["update"] - self._bar.n)
             self._bar.set_postfix_str(", ".join(f"{key} {event[key]:.3f}" for key in SHOWN if key in event))
+
+
+def step_bar(label: str, steps: int, done: int, shown: bool) -> tqdm[Any]:
+    """The progress bar of a training loop that may go on from a step that is done; moves at most every two seconds."""
+    from tqdm import tqdm
+
+    return tqdm(total=steps, initial=done, desc=label, unit="step", mininterval=2, disable=not shown)
 
 
 def kept(state_dir: Path) -> list[Path]:

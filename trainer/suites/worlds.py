@@ -100,21 +100,14 @@ def world_success(
 
     def recorded(record: Record, count: int) -> None:
         if on_event:
-            on_event(
-                {
-                    "kind": "world_success",
-                    "done": record["run"] * per_run + count,
-                    "of": len(tested) * per_run,
-                    "policy": record["policy"],
-                    "task": record["task_id"],
-                    "success": record["success"],
-                    "why": record["why"],
-                }
-            )
+            place = {"done": record["run"] * per_run + count, "of": len(tested) * per_run}
+            what = {name: record[name] for name in ("policy", "success", "why")}
+            on_event({"kind": "world_success", **place, "task": record["task_id"], **what})
 
     with ExitStack() as stack:
         home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="world-success-")))
         home.mkdir(parents=True, exist_ok=True)
+        attempted = _Attempts(contracts, pool, drawn, temperature, limits, workers, cluster, recorded)
         for run, one in enumerate(tested):
             subject = _Subject.of(one, temperature, thinking, max_new_tokens)
             asked = {"thinking": subject.thinking, "max_new_tokens": subject.max_new_tokens or max_new_tokens}
@@ -123,35 +116,9 @@ def world_success(
             key = digest([subject.identity, run, temperature, *asked.values(), asdict(limits)])[:16]
             if subject.checkpoint is not None and _batched(batched, subject.checkpoint, workers):
                 file = home / f"episodes-{digest([key, workers, config])[:16]}.jsonl"
-                records += run_batched(
-                    subject.checkpoint,
-                    contracts,
-                    drawn,
-                    pool,
-                    file,
-                    temperature=temperature,
-                    limits=limits,
-                    workers=workers,
-                    thinking=subject.thinking,
-                    max_new_tokens=subject.max_new_tokens,
-                    on_record=recorded,
-                    record=partial(record_of_rollout, policy=subject.maker.name, run=run, cluster=cluster),
-                )
-                continue
-            plain = partial(record_of, policy=subject.maker.name, run=run, cluster=cluster)
-            with Journal(home, f"episodes-{key}") as journal:
-                found = run_all(
-                    contracts,
-                    pool,
-                    subject.maker,
-                    journal,
-                    workers=workers,
-                    seeds=drawn,
-                    limits=limits,
-                    progress=lambda done, count, of, plain=plain: recorded(plain(done), count),  # type: ignore[misc]
-                    statistics=RunStatistics(),
-                )
-            records += [plain(done) for done in found]
+                records += attempted.in_batches(subject, subject.checkpoint, run, file)
+            else:
+                records += attempted.one_by_one(subject, run, Journal(home, f"episodes-{key}"))
     return {"summary": summarise(records), "records": records, "config": config}
 
 
@@ -213,6 +180,55 @@ class _Subject:
         named = identity if preset.history == "action" else f"{identity}-{preset.history}"
         named += "" if preset.history_steps == HISTORY_STEPS else f"-{preset.history_steps}"
         return cls(PolicyMaker(name, make), named, thinks, most, loaded)
+
+
+@dataclass(frozen=True)
+class _Attempts:
+    """What everyone who is tried attempts, and how; `recorded` hears of each attempt as it ends, and how many there
+    are."""
+
+    contracts: Sequence[TaskSpec]
+    pool: DevicePool
+    drawn: Sequence[int]
+    temperature: float
+    limits: AttemptLimits
+    workers: int
+    cluster: Callable[[TaskSpec], str]
+    recorded: Callable[[Record, int], None]
+
+    def in_batches(self, subject: _Subject, checkpoint: Checkpoint, run: int, file: Path) -> list[Record]:
+        """Replies of episodes that run side by side are made together; `file` holds what has ended."""
+        return run_batched(
+            checkpoint,
+            self.contracts,
+            self.drawn,
+            self.pool,
+            file,
+            temperature=self.temperature,
+            limits=self.limits,
+            workers=self.workers,
+            thinking=subject.thinking,
+            max_new_tokens=subject.max_new_tokens,
+            on_record=self.recorded,
+            record=partial(record_of_rollout, policy=subject.maker.name, run=run, cluster=self.cluster),
+        )
+
+    def one_by_one(self, subject: _Subject, run: int, journal: Journal) -> list[Record]:
+        """Each episode asks for its own replies; the journal holds what has ended."""
+        plain = partial(record_of, policy=subject.maker.name, run=run, cluster=self.cluster)
+        with journal:
+            found = run_all(
+                self.contracts,
+                self.pool,
+                subject.maker,
+                journal,
+                workers=self.workers,
+                seeds=self.drawn,
+                limits=self.limits,
+                progress=lambda done, count, of: self.recorded(plain(done), count),
+                statistics=RunStatistics(),
+            )
+        return [plain(done) for done in found]
 
 
 def outcome(done: ExecutedTrajectory) -> tuple[bool | None, str]:

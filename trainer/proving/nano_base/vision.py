@@ -33,7 +33,7 @@ from trainer.proving.nano_base.source import Drawings, PerceptionSource, as_pict
 from trainer.proving.nano_base.world_pages import VERSION as PAGE_VERSION
 from trainer.runtime.parallel import Ranks
 from trainer.runtime.precision import native_bf16
-from trainer.runtime.tracking import OnEvent
+from trainer.runtime.tracking import OnEvent, step_bar
 from trainer.runtime.training_state import TrainingState
 
 if TYPE_CHECKING:
@@ -231,8 +231,6 @@ def train_vision(
     the anchor's).
     Raises `FloatingPointError` for a gradient that isn't finite.
     """
-    from tqdm import tqdm
-
     torch.set_num_threads(config.threads)
     torch.manual_seed(config.seed)
     tower = model.model.visual
@@ -258,9 +256,7 @@ def train_vision(
     # A resumed run takes the length noted at its start: the tower's has changed since.
     length = float(saved.get("length", length))
     tower.train()
-    with tqdm(
-        total=config.max_steps, initial=step, desc="vision", unit="step", mininterval=2, disable=not progress
-    ) as bar:
+    with step_bar("vision", config.max_steps, step, shown=progress) as bar:
         for batch in screens.batches(range(step, config.max_steps), config.batch_size, config.workers):
             for group in optimiser.param_groups:
                 group["lr"] = config.learning_rate_at(step)
