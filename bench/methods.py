@@ -5,11 +5,13 @@
 
 Every member has the same budget and the same seeds. Each cell (check, member, seed) is a file below --out, written once
 it is done, so that a run that was ended goes on. The difference from the reference is paired by seed; its interval is a
-bootstrap over seeds, and few seeds make it wide or, if they agree, narrower than it should be.
+bootstrap over seeds, and few seeds make it wide or, if they agree, narrower than it should be; `spread` is the standard
+deviation over seeds.
 """
 
 import argparse
 import json
+import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -45,19 +47,20 @@ def table(check: MethodCheck, cells: Cells) -> Iterator[str]:
     seeds = [str(seed) for seed in range(len(cells[check.reference]))]
     first, *others = check.figures
     yield f"### {check.name} ({check.system})\n\n{check.asks}; {len(seeds)} seeds\n"
-    yield f"| member | {first} | − {check.reference} | seeds of the same sign | " + " | ".join(others) + " |"
-    yield "|---" * (4 + len(others)) + "|"
+    yield f"| member | {first} | spread | − {check.reference} | seeds of the same sign | " + " | ".join(others) + " |"
+    yield "|---" * (5 + len(others)) + "|"
     usual = [one[first] for one in cells[check.reference]]
     for member in check.members:
         own = [one[first] for one in cells[member]]
         mean = interval(own, seeds, proportion=False)
+        spread = statistics.stdev(own) if len(own) > 1 else 0.0
         gap = paired(own, usual, seeds)
         agree = max(sum((a - b) * sign > 0 for a, b in zip(own, usual, strict=True)) for sign in (1, -1))
         differs = "" if member == check.reference else f"{gap.mean:+.2f} [{gap.low:.2f}, {gap.high:.2f}]"
         rest = [f"{sum(one[name] for one in cells[member]) / len(seeds):.2f}" for name in others]
         yield (
-            f"| {member} | {mean.mean:.2f} [{mean.low:.2f}, {mean.high:.2f}] | {differs} | "
-            f"{agree if differs else ''} | {' | '.join(rest)} |"
+            f"| {member} | {mean.mean:.2f} [{mean.low:.2f}, {mean.high:.2f}] | {spread:.2f} | "
+            f"{differs} | {agree if differs else ''} | {' | '.join(rest)} |"
         )
     seconds = sum(one["cpu_s"] for some in cells.values() for one in some)
     yield f"\n{seconds:.0f} CPU seconds\n"

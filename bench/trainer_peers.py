@@ -1,17 +1,11 @@
-"""The trainer held against others: GRPO against TRL, linear and TIES merges against mergekit.
+"""Linear and TIES merges held against mergekit's (GRPO against TRL: tests/trainer/rl/test_trl_learner.py).
 
-GRPO: one batch of replies to screens with pictures, on one tiny Qwen3-VL in fp32, T = 1. Both sides get the same
-weights, token ids, pictures, old log-probabilities and rewards, and each computes the rest its own way: advantages,
-log-probabilities, the reference's, KL, clipping, loss, and the gradient of every parameter. They must agree within
-1e-5 or this raises; the lines say how far apart they are. Groups of equal rewards are left out: TRL keeps them in the
-mean with an advantage of 0 (and pulls them to the reference), here they are skipped and counted (docs/method.md §7).
-
-Merges: linear and TIES of a sharded Qwen3-VL, at several densities and weights, in fp32; the weights must be
+Linear and TIES of a sharded Qwen3-VL, at several densities and weights, in fp32; the weights must be
 mergekit's within 1e-6. Where two elements of a delta have the same magnitude at the edge of what is kept, we keep the
 first and mergekit whichever its sort brings: such elements are left out, counted and bounded. Then time and memory of
 a larger merge.
 
-The peers live in an environment of their own, see `bench/peers_env.py`.
+The peer lives in an environment of its own, see `bench/peers_env.py`.
 """
 
 import copy
@@ -29,172 +23,11 @@ sys.path.insert(0, str(HERE.parent))
 from bench import peers_env  # noqa: E402
 from bench.timing import measured_memory, result  # noqa: E402
 
-TOLERANCE = 1e-5
-GROUP, PROMPTS = 4, 2
-CASES: dict[str, dict[str, Any]] = {
-    "grpo": {"loss_type": "grpo"},
-    "grpo, epsilon_high": {"loss_type": "grpo", "epsilon_high": 0.28},
-    "grpo, sequence": {"loss_type": "grpo", "importance_sampling_level": "sequence"},
-    "grpo, batch": {"loss_type": "grpo", "scale_rewards": "batch"},
-    "dr_grpo, unscaled": {"loss_type": "dr_grpo", "scale_rewards": "none"},
-}
-COMMON = {"beta": 0.1, "epsilon": 0.2, "scale_rewards": "group", "max_completion_length": 24}
-
 
 def rows(small: int = 1) -> Iterator[dict[str, Any]]:
-    yield from grpo()
     yield from merges()
     yield from merge_cost(small)
 
-
-# -- GRPO --------------------------------------------------------------------------------------------------------------
-
-
-def grpo() -> Iterator[dict[str, Any]]:
-    """Loss and gradients beside TRL's, a case after the other. Raises `AssertionError` where they differ."""
-    import torch
-    from safetensors.torch import load_file
-
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        batch = _batch(folder)
-        cases = {
-            case: {"rewards": batch["rewards"], "options": {**COMMON, **options}} for case, options in CASES.items()
-        }
-        (folder / "cases.json").write_text(json.dumps(cases))
-        peers_env.run(HERE / "grpo_trl.py", folder)
-        theirs = load_file(folder / "trl.safetensors")
-    for case, given in cases.items():
-        ours = _ours(batch, given["options"])
-        found = {key.removeprefix(f"{case}/"): value for key, value in theirs.items() if key.startswith(f"{case}/")}
-        apart = {key: float((ours[key] - found[key]).abs().max()) for key in found}
-        assert set(ours) == set(found), sorted(set(ours) ^ set(found))
-        worst = max(apart, key=lambda key: apart[key])
-        assert apart[worst] <= TOLERANCE, f"{case}: {worst} differs by {apart[worst]}"
-        size = max(float(value.abs().max()) for key, value in found.items() if key.startswith("grad/"))
-        gradients = max(value for key, value in apart.items() if key.startswith("grad/"))
-        assert gradients <= TOLERANCE * size, f"{case}: gradients differ by {gradients} of {size}"
-        for what, value in (("loss", apart["loss"]), ("advantages", apart["advantages"]), ("gradients", gradients)):
-            yield result(
-                f"GRPO ({case}): {what}, difference from TRL's", value, "largest", "bound", TOLERANCE, digits=12
-            )
-
-
-def _batch(folder: Path) -> dict[str, Any]:
-    """The models (saved in `folder`, for the peer, with the batch) and the batch, as ours takes it."""
-    import torch
-    from safetensors.torch import save_file
-
-    from bench.tiny import rows as screens
-    from bench.tiny import tiny_processor
-    from trainer.modeling.checkpoint import lineage, save_checkpoint
-    from trainer.modeling.generation import generate
-    from trainer.modeling.model import build_model, reply_logprobs
-
-    processor = tiny_processor(screens(8))
-    reference = build_model(processor.preset, processor.tokenizer, seed=1).eval()
-    policy, behaviour = (_moved(reference, seed, scale) for seed, scale in ((2, 0.012), (3, 0.012)))
-    for word, model in (("reference", reference), ("policy", policy)):
-        save_checkpoint(folder / word, model, processor, lineage("peers", processor.preset))
-    prompts = [row for row in screens(PROMPTS, seed=5) for _ in range(GROUP)]
-    replies = [
-        made.token_ids
-        for made in generate(
-            policy, processor, prompts, temperature=1.0, max_new_tokens=24, generator=torch.Generator().manual_seed(1)
-        )
-    ]
-    replies = [ids[: 3 + 3 * index] for index, ids in enumerate(replies)]  # of many lengths
-    batch = processor.reply_batch(prompts, replies)
-    with torch.no_grad():
-        old = reply_logprobs(behaviour, batch)
-    left = processor.prompt_batch(prompts)
-    ids = torch.zeros(len(replies), max(map(len, replies)), dtype=torch.long)
-    for place, reply in enumerate(replies):
-        ids[place, : len(reply)] = torch.tensor(reply)
-    mask = old.mask.long()
-    plain = left.model_inputs()
-    save_file(
-        {
-            "prompt_ids": left.input_ids,
-            "prompt_mask": left.attention_mask,
-            "completion_ids": ids,
-            "completion_mask": mask,
-            "old": old.logprobs,
-            "pixel_values": plain["pixel_values"],
-            "image_grid_thw": plain["image_grid_thw"],
-            "mm_token_type_ids": torch.cat([left.mm_token_type_ids, torch.zeros_like(ids)], 1),
-        },
-        folder / "batch.safetensors",
-    )
-    rewards = torch.rand(PROMPTS, GROUP, generator=torch.Generator().manual_seed(4)).tolist()
-    return {
-        "policy": policy,
-        "reference": reference,
-        "batch": batch,
-        "old": old,
-        "rewards": rewards,
-        "tokens": [len(reply) for reply in replies],
-    }
-
-
-def _moved(model: Any, seed: int, scale: float) -> Any:
-    """A copy whose weights are a little off, so that ratios leave the clip's range and the KL isn't 0."""
-    import torch
-
-    other = copy.deepcopy(model)
-    source = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter += torch.randn(parameter.shape, generator=source) * scale
-    return other
-
-
-def _ours(given: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """What `grpo_trl.computed` gives, by the same names."""
-    import torch
-
-    from trainer.modeling.model import reply_logprobs
-    from trainer.rl.grpo import group_advantages, grpo_loss
-    from trainer.settings.grpo import GrpoConfig
-
-    config = GrpoConfig(**options)
-    advantages = group_advantages(given["rewards"], config)
-    assert advantages.used == PROMPTS
-    policy, batch, old = given["policy"], given["batch"], given["old"]
-    policy.zero_grad(set_to_none=True)
-    with torch.no_grad():
-        reference = reply_logprobs(given["reference"], batch)
-    now = reply_logprobs(policy, batch)
-    parts = grpo_loss(
-        now.logprobs,
-        old.logprobs,
-        now.mask,
-        range(len(given["tokens"])),
-        advantages,
-        given["tokens"],
-        config,
-        reference_SL=reference.logprobs,
-        entropy_SL=now.entropy,
-    )
-    parts.loss.backward()
-    assert parts.clip_low > 0 and parts.clip_high > 0 or config.importance_sampling_level == "sequence", parts
-    single = {
-        "loss": float(parts.loss.detach()),
-        "metric/kl": parts.kl,
-        "metric/entropy": parts.entropy,
-        "metric/clip_ratio/low_mean": parts.clip_low,
-        "metric/clip_ratio/high_mean": parts.clip_high,
-    }
-    return {
-        "advantages": torch.tensor(advantages.values),
-        "reference": reference.logprobs,
-        **{key: torch.tensor([value]) for key, value in single.items()},
-        **{f"grad/{key}": p.grad for key, p in policy.named_parameters() if p.grad is not None},
-    }
-
-
-# -- merges ------------------------------------------------------------------------------------------------------------
 
 MERGES: dict[str, dict[str, Any]] = {
     "ties": {"density": [0.5, 0.5], "weight": [1.0, 1.0]},
@@ -227,6 +60,18 @@ def merges() -> Iterator[dict[str, Any]]:
                 MERGE_TOLERANCE,
                 digits=12,
             )
+
+
+def _moved(model: Any, seed: int, scale: float) -> Any:
+    """A copy whose weights are a little off, so that ratios leave the clip's range and the KL isn't 0."""
+    import torch
+
+    other = copy.deepcopy(model)
+    source = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter += torch.randn(parameter.shape, generator=source) * scale
+    return other
 
 
 def _experts(folder: Path, count: int) -> tuple[Path, list[Path]]:

@@ -86,7 +86,7 @@ class OfflineRun(PeakRun):
         self.config, self.train, self.validation = config, train, validation
         if config.lora.rank:
             add_adapters(loaded.model, config.lora, config.seed)
-        self.learner = learner_class(config.engine)(loaded.model, loaded.processor, config)
+        self.learner = learner_class(config)(loaded.model, loaded.processor, config)
         self.state = OfflineState()
         # semi-online histories are in the policy's own words already
         self.align = config.semi_online is None and wanted(config.align, config.domain, loaded.processor.preset)

@@ -182,7 +182,7 @@ def _assembled(
     name = state.identity[:16]
     if config.lora.rank:
         add_adapters(loaded.model, config.lora, config.seed)
-    learner = learner_class(config.engine)(loaded.model, loaded.processor, config)
+    learner = learner_class(config)(loaded.model, loaded.processor, config)
     engine = _engine(start, learner, config, name)
     workers = RolloutWorkers(
         loaded, engine, pool, config.limits.limits(), workers=config.workers, thinking=config.thinking, judge=judge

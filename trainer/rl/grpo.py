@@ -4,8 +4,7 @@ A trajectory is T separate samples that share one advantage, never one sequence 
 case T = 1. Letters: S samples, L reply tokens (padded), N trajectories, V vocabulary. Prompt and image tokens never
 come here: the mask is over reply tokens. Minimised is `L_GRPO + β·KL − c·H` (the report's closing formula subtracts
 the KL term while its other terms are losses; this is what is meant). Option names are TRL's. With TRL's
-`use_bias_correction_kl` off (the method's KL is plain k3) loss and gradients at T = 1 are TRL's, see
-bench/trainer_peers.py.
+`use_bias_correction_kl` off (the method's KL is plain k3) losses and steps are TRL's (`trainer.rl.trl_learner`).
 """
 
 import math
@@ -44,7 +43,8 @@ def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfi
     `scale_rewards="batch"` that of all groups' rewards together, with "none" nothing is divided by. Those beyond
     ±`advantage_clip` count as that (PPO-max, arXiv 2307.04964, clips its standardised rewards likewise). Groups whose
     rewards are all equal, and groups with fewer than two survivors, are skipped and counted: they hold no comparison.
-    Lost ones don't count in mean, std or G.
+    Lost ones don't count in mean, std or G. With a `critic` nothing is compared here: values are the rewards
+    themselves, all survivors weigh the same, and no group is skipped.
     """
     values: list[list[float]] = []
     live: list[list[bool]] = []
@@ -53,6 +53,10 @@ def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfi
     everyone = [reward for rewards in groups for reward in rewards if reward is not None]
     if not all(math.isfinite(reward) for reward in everyone):
         raise ValueError(f"advantages: expected finite rewards (None where lost), found {everyone[:64]}")
+    if config.critic is not None:
+        each = [reward for rewards in groups for reward in rewards]
+        shares = tuple(0.0 if reward is None else 1.0 / len(everyone) for reward in each)
+        return Advantages(tuple(reward or 0.0 for reward in each), shares, len(groups), 0, 0)
     whole = _std(everyone) if config.scale_rewards == "batch" else 0.0
     for rewards in groups:
         known = [reward for reward in rewards if reward is not None]

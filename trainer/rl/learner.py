@@ -16,6 +16,7 @@ import copy
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,18 @@ STATE_VERSION = 3
 # nats a token; 16-bit kernels alone differ by 0.03 to 0.05 (docs/decisions/trainer.md)
 LARGE_GAP = 0.1
 MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
+
+
+@dataclass(frozen=True)
+class ScoredReplies:
+    """Replies of a micro-batch with their log-probabilities: the policy's own (`found`), and [S, L] those of the old
+    policy, of the behaviour's where that is another, and of the reference where there is one."""
+
+    part: Sequence[SampledReply]
+    found: ReplyLogprobs
+    old: torch.Tensor
+    behaviour: torch.Tensor | None
+    reference: torch.Tensor | None
 
 
 _Part = tuple[Sequence[SampledReply], bool]
@@ -226,7 +239,12 @@ class Learner:
         own += [sum(number * getattr(loss, word) for number, loss in losses) for word in MEANS]
         total, count, *sums = self.group.sums(own)
         means = {word: value / count for word, value in zip(MEANS, sums, strict=True)}
-        return {"loss": total, "grad_norm": norm, "learning_rate": rate, **means, **self._gap_figures(torch.cat(gaps))}
+        means |= self._gap_figures(torch.cat(gaps)) | self._after_step()
+        return {"loss": total, "grad_norm": norm, "learning_rate": rate, **means}
+
+    def _after_step(self) -> dict[str, float]:
+        """What else an optimiser step ends with, and its figures."""
+        return {}
 
     def _loss(
         self,
@@ -244,33 +262,27 @@ class Learner:
         if self._compared_with is not None:
             with torch.no_grad():
                 reference = self._logprobs(self._compared_with, batch).logprobs
-        loss = self._minimised(part, found, old, behaviour, reference, advantages, tokens, grpo)
+        scored = ScoredReplies(part, found, old, behaviour, reference)
+        loss = self._minimised(scored, advantages, tokens, grpo)
         gaps = gaps_of(part, found.logprobs.detach() if before is None else before, found.mask)
         return loss, int(found.mask.sum()), gaps
 
     def _minimised(
-        self,
-        part: Sequence[SampledReply],
-        found: ReplyLogprobs,
-        old: torch.Tensor,
-        behaviour: torch.Tensor | None,
-        reference: torch.Tensor | None,
-        advantages: Advantages,
-        tokens: Sequence[int],
-        grpo: GrpoConfig,
+        self, scored: ScoredReplies, advantages: Advantages, tokens: Sequence[int], grpo: GrpoConfig
     ) -> LossParts:
-        """The loss of replies whose log-probabilities are `found` [S, L]; see `grpo_loss`."""
+        """The loss of replies; see `grpo_loss`."""
+        found, part = scored.found, scored.part
         return grpo_loss(
             found.logprobs,
-            old,
+            scored.old,
             found.mask,
             [one.trajectory for one in part],
             advantages,
             tokens,
             grpo,
-            reference_SL=reference,
+            reference_SL=scored.reference,
             entropy_SL=found.entropy,
-            behaviour_SL=behaviour,
+            behaviour_SL=scored.behaviour,
             advantage_S=[one.advantage for one in part],
             advantage_SL=self._of_tokens(part, found.logprobs),
         )

@@ -22,7 +22,7 @@ from trainer.modeling.batches import Batch
 from trainer.modeling.model import NEVER, ReplyLogprobs
 from trainer.modeling.processor import Processor
 from trainer.rl.grpo import Advantages, LossParts, token_shares
-from trainer.rl.learner import Learner
+from trainer.rl.learner import Learner, ScoredReplies
 from trainer.rl.sampled_replies import SampledReply
 from trainer.runtime.parallel import ranks
 from trainer.runtime.precision import in_bf16
@@ -104,18 +104,11 @@ class TrlLearner(Learner):
         return ReplyLogprobs(logprobs, entropy, mask)
 
     def _minimised(
-        self,
-        part: Sequence[SampledReply],
-        found: ReplyLogprobs,
-        old: torch.Tensor,
-        behaviour: torch.Tensor | None,
-        reference: torch.Tensor | None,
-        advantages: Advantages,
-        tokens: Sequence[int],
-        grpo: GrpoConfig,
+        self, scored: ScoredReplies, advantages: Advantages, tokens: Sequence[int], grpo: GrpoConfig
     ) -> LossParts:
         """TRL's loss of these log-probabilities; the figures beside it are ours."""
-        figures = super()._minimised(part, found, old, behaviour, reference, advantages, tokens, grpo)
+        figures = super()._minimised(scored, advantages, tokens, grpo)
+        part, found, old, behaviour = scored.part, scored.found, scored.old, scored.behaviour
         shares = token_shares(found.logprobs, advantages, [one.trajectory for one in part], tokens, grpo)  # [S, 1]
         # TRL weighs all replies alike; the tokens of ours weigh by their trajectory and group. Its loss of dr_grpo is
         # linear in the mask, so the mask holds the weights, none below 1, the least that it divides a ratio's sum by.
@@ -133,8 +126,8 @@ class TrlLearner(Learner):
             "old_per_token_logps": old.detach(),
             "importance_sampling_ratio": stale.detach(),
         }
-        if reference is not None:
-            inputs["ref_per_token_logps"] = reference
+        if scored.reference is not None:
+            inputs["ref_per_token_logps"] = scored.reference
         trainer = self._trainer
         trainer.scored, trainer.beta = found, grpo.beta
         loss = trainer.compute_loss(self._policy, inputs) * (len(part) * self.config.grpo.max_completion_length / scale)

@@ -94,6 +94,8 @@ class DistillSettings(LearnerConfig):
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
+        if self.grpo.critic:
+            raise ValueError("expected no grpo.critic: a teacher says what each token is worth")
         # The whole vocabulary has no ratio to clip and no sampled entropy.
         if self.divergence == "full" and (self.num_iterations > 1 or self.grpo.beta or self.grpo.entropy_coef):
             raise ValueError(

@@ -20,6 +20,15 @@ class KlWeightConfig(Settings):
     options: dict[str, Any] = setting({}, "The controller's own options, by name.")
 
 
+class CriticConfig(Settings):
+    """A value head in place of the group's mean: PPO (`trainer.rl.ppo`)."""
+
+    gae_lambda: Number = setting(0.95, "λ of a token's advantage; 1: reward − value.", ge=0, le=1)
+    learning_rate: Number = setting(3e-3, "The head's own rate.", gt=0)
+    epochs: Whole = setting(4, "How often the head goes through the tokens of an update.", ge=1)
+    warmup_updates: Whole = setting(0, "Updates at the beginning in which the head learns alone.", ge=0)
+
+
 class GrpoConfig(Settings):
     """The loss's options (`trainer.rl.grpo`)."""
 
@@ -67,12 +76,20 @@ class GrpoConfig(Settings):
     negative_floor: Number = setting(
         1.0, "Below 1, negative advantages shrink, down to this share, where few of a group succeeded.", ge=0, le=1
     )
+    critic: CriticConfig | None = setting(
+        None,
+        "PPO instead: what a reply earned is compared with what a value head expected, and not within its group; null: "
+        "within its group.",
+        neutral=True,
+    )
 
     @model_validator(mode="after")
     def _dual_clip(self) -> Self:
         high = 1.0 + (self.epsilon if self.epsilon_high is None else self.epsilon_high)
         if self.delta is not None and self.delta <= high:
             raise ValueError(f"expected delta above 1 + epsilon_high, {high:g}, found {self.delta:g}")
+        if self.critic and self.negative_floor < 1:
+            raise ValueError(f"expected negative_floor 1 beside critic: it has no group, found {self.negative_floor}")
         return self
 
 
@@ -135,6 +152,8 @@ class RlConfig(LearnerConfig):
 
     @model_validator(mode="after")
     def _who_learns(self) -> Self:
+        if self.grpo.critic and self.engine != "own":
+            raise ValueError(f"expected engine own beside grpo.critic, found {self.engine!r}")
         if self.lora.rank and self.trainable:
             raise ValueError(
                 f"expected trainable '' beside lora.rank {self.lora.rank}, whose adapters learn alone, found "

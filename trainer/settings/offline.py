@@ -100,6 +100,8 @@ class OfflineSettings(RlConfig):
                 "expected no align, difficulty or pass_band beside semi_online, which replays whole episodes, found "
                 f"align {self.align}, difficulty {self.difficulty} and pass_band {self.pass_band}"
             )
+        if self.grpo.critic and (self.semi_online or self.difficulty):
+            raise ValueError("expected no semi_online or difficulty beside grpo.critic: both scale what groups compare")
         return self
 
 

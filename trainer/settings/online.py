@@ -235,6 +235,15 @@ class OnlineConfig(RlConfig):
         return self
 
     @model_validator(mode="after")
+    def _critic(self) -> Self:
+        if self.grpo.critic and (self.credit != CreditConfig() or self.platforms.weighting != "pooled"):
+            raise ValueError(
+                "expected no credit or platforms.weighting beside grpo.critic: both compare within groups, found "
+                f"{self.credit.estimator!r:.40} and {self.platforms.weighting!r}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _curriculum(self) -> Self:
         if self.curriculum.name and (self.mode != "sync" or self.platforms.phase):
             raise ValueError(

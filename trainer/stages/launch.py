@@ -126,4 +126,4 @@ def _learn_along(context: Context) -> None:
     with deterministic(ranks().device, settings.threads):
         if settings.lora.rank:
             add_adapters(loaded.model, settings.lora, settings.seed)
-        learner_class(settings.engine)(loaded.model, loaded.processor, settings).follow()
+        learner_class(settings)(loaded.model, loaded.processor, settings).follow()

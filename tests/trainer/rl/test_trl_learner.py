@@ -18,7 +18,7 @@ from trainer.modeling.checkpoint import Checkpoint, load_checkpoint
 from trainer.modeling.published import load_base
 from trainer.online.train import train_online
 from trainer.presets import preset
-from trainer.rl.engines import ENGINES, learner_class
+from trainer.rl.engines import learner_class
 from trainer.rl.grpo import group_advantages
 from trainer.rl.learner import Learner
 from trainer.runtime.parallel import Ranks
@@ -28,6 +28,7 @@ from trainer.settings.online import OnlineConfig
 pytestmark = pytest.mark.slow
 
 TOLERANCE = 1e-5
+BOTH = ("own", "trl")
 ALL = {"beta": 0.1, "entropy_coef": 0.02, "max_completion_length": 24}
 FORMS: dict[str, dict[str, Any]] = {
     "grpo": {"grpo": ALL},
@@ -42,9 +43,9 @@ FORMS: dict[str, dict[str, Any]] = {
 
 def learners(start: Path, config: OnlineConfig) -> dict[str, Learner]:
     found = {}
-    for name in ENGINES:
+    for name in BOTH:
         loaded = load_checkpoint(start)
-        found[name] = learner_class(name)(loaded.model, loaded.processor, config)
+        found[name] = learner_class(config.changed(engine=name))(loaded.model, loaded.processor, config)
     return found
 
 
@@ -81,8 +82,8 @@ def test_experts_of_a_mixture_are_balanced_by_neither(tmp_path: Path) -> None:
     config = plain_grpo(learning_rate=1e-6, grpo={**ALL, "max_completion_length": 64}, warmup_steps=0)
     made = two_rollouts(Checkpoint(model, processor, {}), 0.1)
     figures = {}
-    for name in ENGINES:
-        learner = learner_class(name)(copy.deepcopy(model), processor, config)
+    for name in BOTH:
+        learner = learner_class(config.changed(engine=name))(copy.deepcopy(model), processor, config)
         figures[name] = update(learner, made, group_advantages([[1.0, 0.0]], config.grpo), 0)
     assert figures["trl"] == pytest.approx(figures["own"], abs=TOLERANCE, rel=1e-3)
 
@@ -126,7 +127,7 @@ def test_it_says_what_it_cannot_do(start: Path, given: dict[str, Any], said: str
 def test_several_ranks_are_refused_by_name(start: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainer.rl.trl_learner.ranks", lambda: Ranks(0, 2))
     with pytest.raises(ValueError, match="engine trl: expected one process for RL, found 2"):
-        learner_class("trl")(None, load_checkpoint(start).processor, plain_grpo())
+        learner_class(plain_grpo(engine="trl"))(None, load_checkpoint(start).processor, plain_grpo())
 
 
 def test_what_is_passed_on_changes_the_step(start: Path) -> None:
@@ -140,7 +141,7 @@ def test_what_is_passed_on_changes_the_step(start: Path) -> None:
     assert losses[1] < losses[0] - 0.1
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", BOTH)
 def test_adapters_learn_alone_and_are_merged(start: Path, tmp_path: Path, engine: str) -> None:
     config = settings(updates=2, learning_rate=2e-2, eval_steps=0, engine=engine, lora={"rank": 2, "alpha": 4})
     tasks = [task(1, number) for number in range(4)]

@@ -37,9 +37,10 @@ class TablePolicy:
         advantages: Advantages,
         config: GrpoConfig,
         trajectories: Sequence[int] | None = None,
+        own: torch.Tensor | None = None,
     ) -> LossParts:
         """One step of the optimiser on the actions that the present weights drew. `trajectories`: which one each action
-        is of; None: each is one of its own."""
+        is of; None: each is one of its own. `own` [actions, 1]: their advantages, in place of the trajectories'."""
         owners = list(range(len(states))) if trajectories is None else list(trajectories)
         # A trajectory's own length: the loss may weigh its tokens by it.
         lengths = [0] * len(advantages.values)
@@ -63,6 +64,7 @@ class TablePolicy:
             config,
             reference_SL=reference,
             entropy_SL=entropy,
+            advantage_SL=own,
         )
         self.optimizer.zero_grad()
         parts.loss.backward()
