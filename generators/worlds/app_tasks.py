@@ -51,6 +51,12 @@ def snapshots(app: str) -> int:
     return 1 if app == "dagster_ui" else SEEDS
 
 
+@lru_cache(maxsize=512)
+def _by_id(app: str, seed: int) -> dict[str, AppWork]:
+    """`works` by the ids of their tasks; an id is a hash over the whole task."""
+    return {work.contract.task_id: work for work in works(app, seed)}
+
+
 def work_of(contract: TaskSpec) -> AppWork | None:
     """The task whose contract it is, made again; None for one that no family of these apps, and no man page, gave."""
     app = contract.target.partition("/")[0]
@@ -59,10 +65,9 @@ def work_of(contract: TaskSpec) -> AppWork | None:
     known = contract.initial_state.get("seed")
     # The seed stands in the start; the desktop's snapshots don't say theirs, so all are tried.
     seeds = [known] if isinstance(known, int) and app != "desktop" else range(snapshots(app))
-    for seed in seeds:
-        for work in works(app, seed):
-            if work.contract.task_id == contract.task_id:
-                return work
+    task_id = contract.task_id
+    if found := next((work for seed in seeds if (work := _by_id(app, seed).get(task_id))), None):
+        return found
     # Proposed from a document: its page gives the plan again; what it had to print, a desktop said.
     family = next(iter(contract.capabilities), "")
     plan = plan_of(family, contract.initial_state, SEEDS) if app == "desktop" else ()
