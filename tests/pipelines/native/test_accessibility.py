@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.native import accessibility
-from pipelines.native.accessibility import AccessibilityNode, Window, decode, elements, encode
+from pipelines.native.accessibility import AccessibilityNode, Bounds, Window, decode, elements, encode
 from pipelines.native.wire import ProtoError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 INT32 = st.integers(-(2**31), 2**31 - 1)
 BOUNDS = st.tuples(INT32, INT32, INT32, INT32)
-_BY_TYPE = {
-    "str": TEXT,
-    "bool": st.booleans(),
-    "int": INT32,
-    "Bounds": BOUNDS,
-    "tuple[int, ...]": st.lists(INT32).map(tuple),
+_BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
+    str: TEXT,
+    bool: st.booleans(),
+    int: INT32,
+    Bounds: BOUNDS,
+    tuple[int, ...]: st.lists(INT32).map(tuple),
 }
-NODES = st.builds(AccessibilityNode, **{field.name: _BY_TYPE[str(field.type)] for field in fields(AccessibilityNode)})
+NODES = st.builds(AccessibilityNode, **{field.name: _BY_TYPE[field.type] for field in fields(AccessibilityNode)})
 WINDOWS = st.builds(
     Window,
     nodes=st.lists(NODES, max_size=3).map(tuple),
