@@ -1,7 +1,5 @@
 """What a night cost, read from what it left: parts, bytes, texts embedded; and whether a part was made twice."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,7 +68,7 @@ class Look:
     judge: int
 
     @classmethod
-    def at(cls, home: Path, parts: Parts, judge: int) -> Look:
+    def at(cls, home: Path, parts: Parts, judge: int) -> "Look":
         parts.look()
         files = {}
         for name in KEPT:

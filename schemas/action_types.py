@@ -4,8 +4,6 @@ are ints in 0..1000.
 Each type checks its own arguments when it is made, so an illegal action can't exist.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -278,7 +276,7 @@ class GetUrl(_Bare):
     __slots__ = ()
 
 
-def pressed(keys: tuple[str, ...]) -> Action:
+def pressed(keys: tuple[str, ...]) -> "Action":
     """Keys pressed together as an action; Enter alone, whatever it is called, is `PressEnter`. Raises `ValueError` as
     `Hotkey` does."""
     hotkey = Hotkey(keys)

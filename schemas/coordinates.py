@@ -1,7 +1,5 @@
 """The one coordinate frame: 0..1000 on both axes, x right, y down, origin top left, whatever the picture's size."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -79,7 +77,7 @@ class ScreenBox(tuple[float, float, float, float]):
 
     cut: bool
 
-    def __new__(cls, sides: Sequence[float], cut: bool) -> ScreenBox:
+    def __new__(cls, sides: Sequence[float], cut: bool) -> "ScreenBox":
         """The sides, and whether they were cut."""
         made = super().__new__(cls, sides)
         made.cut = cut

@@ -22,8 +22,6 @@ ABOUT = '''\
 Written by `python -m schemas.row_types`: change the tables, not this file.
 """
 
-from __future__ import annotations
-
 from typing import NotRequired, TypedDict
 '''
 

@@ -3,8 +3,6 @@
 Written by `python -m schemas.row_types`: change the tables, not this file.
 """
 
-from __future__ import annotations
-
 from typing import NotRequired, TypedDict
 
 

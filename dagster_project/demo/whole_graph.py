@@ -6,8 +6,6 @@ and checkpoints beside the agent's (`NOT_RUN`) are left out. How it trains stand
 runs without the second process.
 """
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import os
@@ -213,7 +211,7 @@ def _listen(stated: Any, progress: DemoProgress) -> None:
 
 
 @contextmanager
-def _runs(listener: Any, *, beside: bool) -> Iterator[Runs]:
+def _runs(listener: Any, *, beside: bool) -> "Iterator[Runs]":
     """What runs the jobs' assets in this process and tells the listener of each."""
     import dagster as dg
     import sqlalchemy

@@ -1,7 +1,5 @@
 """One version of each asset, and the items that it holds: where the outcome of an item is looked up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -37,13 +35,13 @@ class CorpusVersions:
     manifests: dict[str, Manifest] = field(default_factory=dict)
 
     @classmethod
-    def current(cls, manifests: Manifests) -> CorpusVersions:
+    def current(cls, manifests: Manifests) -> "CorpusVersions":
         """What consumers read now."""
         found = {asset: manifests.current(asset) for asset in manifests.pointers}
         return cls(manifests.store, {asset: manifest for asset, manifest in found.items() if manifest is not None})
 
     @classmethod
-    def of(cls, manifests: Manifests, *made: Manifest) -> CorpusVersions:
+    def of(cls, manifests: Manifests, *made: Manifest) -> "CorpusVersions":
         """What some versions were built from, themselves included, but for what only older agents learned from; of
         several versions of an asset the nearest."""
         found: dict[str, Manifest] = {manifest.asset: manifest for manifest in made}

@@ -3,8 +3,6 @@
 Containers are given empty texts for what nobody set: an empty variable is as if it weren't there.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -73,7 +71,7 @@ class Environment(BaseSettings):
         return found
 
     @classmethod
-    def read(cls) -> Environment:
+    def read(cls) -> "Environment":
         """The present environment. Raises `SettingsError` that names the variable."""
         try:
             return cls()

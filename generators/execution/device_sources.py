@@ -5,8 +5,6 @@ Where devices stand is no part of what a run is, so whoever names none gets thos
 page of the FSM sites. A gateway's key always comes by `VESPER_GATEWAY_KEY`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +30,7 @@ class DevicePlaces:
     site_url: str = ""
 
     @classmethod
-    def of(cls, devices: Sequence[str] = (), site_url: str = "") -> DevicePlaces:
+    def of(cls, devices: Sequence[str] = (), site_url: str = "") -> "DevicePlaces":
         """What is named; the environment's where nothing is."""
         named = tuple(name for name in map(str.strip, os.environ.get(DEVICES, "").split(",")) if name)
         return cls(tuple(devices) or named or (LOCAL,), site_url or os.environ.get(SITE_URL, ""))

@@ -11,8 +11,6 @@ Records, by "t": `begin` (an attempt from its first turn, with its contract), `r
 `broke` (an infrastructure failure, with its reason), `end`, `reopen` (one that had ended lost is as if never begun).
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -104,7 +102,7 @@ def _end_to_plain(done: ExecutedTrajectory) -> dict[str, Any]:
 class AttemptClaim:
     """Leave to write one attempt; the newest one counts. Every method raises `ClaimLost` once it isn't."""
 
-    def __init__(self, journal: Journal, attempt: Attempt, number: int) -> None:
+    def __init__(self, journal: "Journal", attempt: Attempt, number: int) -> None:
         self.attempt = attempt
         self._journal, self._number = journal, number
 
@@ -174,7 +172,7 @@ class Journal:
         except OSError:
             raise JournalError(f"{self.path}: another process writes it; wait for its end or name another") from None
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> "Journal":
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -4,8 +4,6 @@ LearnAct's idea (demonstrations instead of training), its retrieval by similarit
 identity: the wrapped policy sees the very same views.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -35,7 +33,7 @@ class Demonstration:
     task_id: str = ""
 
     @classmethod
-    def of(cls, trajectory: ExecutedTrajectory) -> Demonstration:
+    def of(cls, trajectory: ExecutedTrajectory) -> "Demonstration":
         """The actions that were carried out, without what did nothing."""
         contract = trajectory.contract
         steps = tuple((t.action, t.conclusion) for t in trajectory.turns if t.action is not None and not t.error)
@@ -55,7 +53,7 @@ class DemonstrationMemory:
     def __len__(self) -> int:
         return len(self._held)
 
-    def copy(self) -> DemonstrationMemory:
+    def copy(self) -> "DemonstrationMemory":
         """As it stands now: what is remembered later doesn't enter."""
         return DemonstrationMemory(self._embedder, self._held.values())
 

@@ -4,8 +4,6 @@ A policy never says whether a task was done: `Finished` is its claim, the world 
 the UI tree (`needs_tree`) gets it in `PolicyView.elements`; any other gets none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
@@ -48,7 +46,7 @@ class PolicyView:
     past: tuple[PastTurn, ...] = ()
     elements: tuple[ScreenElement, ...] = ()
 
-    def shown_to(self, needs_tree: bool) -> PolicyView:
+    def shown_to(self, needs_tree: bool) -> "PolicyView":
         """The view for a part of a policy: without the UI tree for one that doesn't need it."""
         # Same object where nothing changes, so that the identity is exact.
         return self if needs_tree or not self.elements else replace(self, elements=())

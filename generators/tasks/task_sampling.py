@@ -3,8 +3,6 @@
 How much a policy learns at a success rate (`frontier_weight`) steers what a round proposes, not what is drawn here.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -50,7 +48,7 @@ class TaskPool:
         self._lap = [(name, j) for _, name, j in sorted(spread)]
 
     @classmethod
-    def open(cls, store: Store, seed: int = 0) -> TaskPool:
+    def open(cls, store: Store, seed: int = 0) -> "TaskPool":
         """The pool of `task_pool/shards`. Raises `StoreError` if there is none."""
         return cls(store.require(SHARDS).read("tasks", Tasks.schema), seed)
 

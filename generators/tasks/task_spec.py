@@ -1,7 +1,5 @@
 """A task as an executable contract: a row of the `tasks` table with its JSON read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,7 +75,7 @@ class TaskSpec:
         }
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> TaskSpec:
+    def from_row(cls, row: Mapping[str, Any]) -> "TaskSpec":
         """The inverse of `as_row`. Raises `ValueError` for a row whose id isn't that of its contents."""
         found = cls(
             row["instruction"],

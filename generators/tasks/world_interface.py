@@ -4,8 +4,6 @@ Frame: 0..1000, x right, y down, origin top left, whatever the picture's size. `
 world; a policy or judge that sees only what real sources have never sees it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +30,7 @@ class ScreenElement:
     @classmethod
     def on_screen(
         cls, box_px: Box, size_px: tuple[int, int], role: str, text: str, name: str, key: str, clickable: bool = True
-    ) -> ScreenElement | None:
+    ) -> "ScreenElement | None":
         """The element of a box in pixels of the screen; None where the box lies outside it."""
         try:
             left, top, right, bottom = box_to_unit(box_px, size_px)

@@ -1,7 +1,5 @@
 """What every deriver shares: its configuration, the screen it is given, and the candidate it returns."""
 
-from __future__ import annotations
-
 import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -121,7 +119,7 @@ class IndexedElement:
         """Whether the point lies in the box, borders included."""
         return self.box[0] <= x <= self.box[2] and self.box[1] <= y <= self.box[3]
 
-    def encloses(self, other: IndexedElement) -> bool:
+    def encloses(self, other: "IndexedElement") -> bool:
         """Whether the other box lies wholly in this one (equal boxes enclose each other)."""
         a, b = self.box, other.box
         return a[0] <= b[0] and a[1] <= b[1] and a[2] >= b[2] and a[3] >= b[3]
@@ -249,7 +247,7 @@ class ScreenDeriver:
 
     The pool holds names of other screens of the source, for questions about what a screen lacks."""
 
-    derive: Callable[[ScreenView, NamePool, DeriveConfig], Iterable[DerivedSample]]
+    derive: "Callable[[ScreenView, NamePool, DeriveConfig], Iterable[DerivedSample]]"
 
 
 def screen_candidate(

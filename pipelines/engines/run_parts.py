@@ -4,8 +4,6 @@ A part is run by a function at the top of a module, called with one plain argume
 comes back is the part's receipt (`pipelines.store.parts`), which is found again here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -128,7 +126,7 @@ class _Progress:
         self._began = time.monotonic()
         self._done: list[int] = []
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> "_Progress":
         from tqdm import tqdm
 
         quiet = not self._execution.progress

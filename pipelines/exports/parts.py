@@ -1,7 +1,5 @@
 """Records → files of an export, one after the other, each with a receipt: what it holds, and how far it came."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -49,7 +47,7 @@ class WrittenPart:
         return {"name": self.name, "rows": self.rows, "groups": groups}
 
     @classmethod
-    def parsed(cls, plain: dict[str, object]) -> WrittenPart:
+    def parsed(cls, plain: dict[str, object]) -> "WrittenPart":
         """From `plain`. Raises `ValueError` if it isn't one."""
         name, rows, groups = plain.get("name"), plain.get("rows"), plain.get("groups")
         if not isinstance(name, str) or not isinstance(rows, int) or not isinstance(groups, list):

@@ -5,8 +5,6 @@ It reads records as a stream (`records`) and maps one at a time (`map`), with an
 `SampleBuilder` doing the bookkeeping. What it can't map it rejects, with a reason; nothing is guessed.
 """
 
-from __future__ import annotations
-
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -98,7 +96,7 @@ class RecordScreen:
         frame: tuple[int, int] | None = None,
         *,
         normalised: bool = False,
-    ) -> RecordScreen:
+    ) -> "RecordScreen":
         """Verify a picture. Without one (or with a bad one) the frame (width, height in px) must be known, or the
         native coordinates `normalised` already; else `RecordError("bad_frame")` is raised."""
         info: ImageInfo | None = None
@@ -119,7 +117,7 @@ class RecordScreen:
         return cls(width, height, data if info is not None else None, info, tuple(elements), problem)
 
     @classmethod
-    def of_pixels(cls, pixels: np.ndarray, elements: Sequence[Mapping[str, object]] = ()) -> RecordScreen:
+    def of_pixels(cls, pixels: np.ndarray, elements: Sequence[Mapping[str, object]] = ()) -> "RecordScreen":
         """A screen of raw pixels, uint8 [height, width, 3], stored as PNG. Pixels whose PNG is in the store already are
         not encoded again: then `data` is None, and `info` says all."""
         height, width = pixels.shape[:2]
@@ -266,7 +264,7 @@ class RecordBatch:
         file = self.file if isinstance(self.file, str) else self.file[index].as_py()
         return file, self.locators[index].as_py()
 
-    def select(self, records: np.ndarray) -> RecordBatch:
+    def select(self, records: np.ndarray) -> "RecordBatch":
         """Some of the records, in this order."""
         # Rows of the chosen records, moved together: for each the distance from its new to its old beginning.
         sizes = np.diff(self.starts)[records]

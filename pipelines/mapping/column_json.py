@@ -5,8 +5,6 @@ Python (a float such as 1e-05, a string that needs escapes) is found by its mark
 the common case costs nanoseconds, the rare one is right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -47,7 +45,7 @@ class JoinedText:
     """At least one is a column."""
 
     @classmethod
-    def of(cls, *parts: pa.Array | str) -> JoinedText:
+    def of(cls, *parts: pa.Array | str) -> "JoinedText":
         """Neighbours of few texts become one."""
         folded: list[pa.Array | str] = []
         for part in parts:

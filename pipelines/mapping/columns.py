@@ -4,8 +4,6 @@ A batch holds whole records: row `r` of the table belongs to record `parents(sta
 the same conventions as those of `pipelines.mapping.builders`, byte for byte.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -216,7 +214,7 @@ class _Coded:
     """A number for each text, and a last one for null; then, if it is small, the sums of all pairs of two of them."""
 
     @classmethod
-    def of(cls, columns: Sequence[pa.Array]) -> _Coded:
+    def of(cls, columns: Sequence[pa.Array]) -> "_Coded":
         codes, tables = [], []
         for number, column in enumerate(columns):
             indices = column.indices

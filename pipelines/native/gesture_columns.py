@@ -4,8 +4,6 @@
 one in a hundred) are handed to that function for their reason. `steps` makes the rows that an `EpisodeBuilder` makes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,7 +88,7 @@ class BatchPictures:
     screens: Sequence[RecordScreen] = ()
 
     @classmethod
-    def none(cls, width_px: pa.Array, height_px: pa.Array) -> BatchPictures:
+    def none(cls, width_px: pa.Array, height_px: pa.Array) -> "BatchPictures":
         rows = len(width_px)
         return cls(pa.nulls(rows, pa.string()), width_px, height_px, coded(["image_missing"], np.zeros(rows, np.int8)))
 

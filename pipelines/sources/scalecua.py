@@ -30,8 +30,6 @@ A raw row, a line of an annotation file (made up, shortened):
 Consecutive rows with one task and a growing history are an episode; a hole in the history is a marked gap.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -154,7 +152,7 @@ class ScalecuaAdapter(Adapter):
             return notices(builder.finish(), found)
         return notices(self._episode(record, steps, screens, platform), found)
 
-    def _episode(self, record: Record, steps: list[_Row], screens: list[RecordScreen], platform: str) -> Mapped:
+    def _episode(self, record: Record, steps: "list[_Row]", screens: list[RecordScreen], platform: str) -> Mapped:
         read_steps = [read_step(step.action, step.operation, self.space) for step in steps]
         builder = EpisodeBuilder(
             self.descriptor,
@@ -206,7 +204,7 @@ class _Row:
     thought: str | None
 
     @classmethod
-    def read(cls, row: object, items: int) -> _Row:
+    def read(cls, row: object, items: int) -> "_Row":
         if not isinstance(row, Mapping) or not isinstance(row.get("image"), str | list):
             raise RecordError("missing_field", "expected an object with an image", items)
         pairs = exchanges(turns(row.get("conversations"), items))

@@ -1,7 +1,5 @@
 """What a committed version of an asset consists of."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -213,7 +211,7 @@ class Manifest:
 
     @classmethod
     @lru_cache(maxsize=16)
-    def from_json(cls, text: str, folder: Path) -> Manifest:
+    def from_json(cls, text: str, folder: Path) -> "Manifest":
         """The manifest that `to_json` wrote. Workers open the same one for each of its parts, so the last are kept: one
         with ten thousand parts takes longer to parse than many of its parts to work on."""
         plain = json.loads(text)

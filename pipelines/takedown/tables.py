@@ -5,8 +5,6 @@ of a repair), if its source and episode are one (or its trajectory, which is a g
 names the native record. Columns are never listed by table: one that comes later is looked at like the others.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -57,7 +55,7 @@ class SearchTerms:
     """The same of records without a native id."""
 
     @classmethod
-    def of(cls, taken: TakenDown, *, shown: bool) -> SearchTerms:
+    def of(cls, taken: TakenDown, *, shown: bool) -> "SearchTerms":
         """`shown`: whether a row that shows a removed picture goes too; else only where a list named the picture."""
         # A picture that only went along takes no other rows with it while names are still being found.
         names = taken.episodes | taken.samples | (taken.screens if shown else taken.asked_screens)

@@ -7,8 +7,6 @@ An id is `sample:<sample_id>`, `step:<source>/<episode>/<index>`, `episode:<sour
 what can be taken out of a raw file.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -136,7 +134,7 @@ class TakenDown:
         return json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
     @classmethod
-    def load(cls, home: Path) -> TakenDown:
+    def load(cls, home: Path) -> "TakenDown":
         """What the store remembers; nothing if nothing was taken down yet. Raises `ValueError` if it can't be read."""
         path = home / NAME
         try:

@@ -1,7 +1,5 @@
 """The index of all shards in as little memory as a choice among its rows needs: 36 bytes a row."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -45,7 +43,7 @@ class IndexColumns:
         return len(self.tokens)
 
     @classmethod
-    def of(cls, tables: Iterable[pa.Table], seed: int, without: Collection[str] = frozenset()) -> IndexColumns:
+    def of(cls, tables: Iterable[pa.Table], seed: int, without: Collection[str] = frozenset()) -> "IndexColumns":
         """Tables of `ShardIndex`, without the rows of some samples. One table after another is looked at, so that
         `tables` may read them on the way."""
         names: dict[str, dict[str, int]] = {name: {} for name in CODED}

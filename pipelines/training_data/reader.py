@@ -9,8 +9,6 @@ workers: ranks take every world-th row of it, workers only fetch ahead. State is
         state = reader.state_dict()           # resume anywhere, as often as you like: load_state_dict(state)
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -183,7 +181,7 @@ class ShardReader:
         self._epoch = self._index = 0
 
     @classmethod
-    def from_mixture(cls, store: Store, mixture: Manifest | str = ASSET, **options: Any) -> ShardReader:
+    def from_mixture(cls, store: Store, mixture: Manifest | str = ASSET, **options: Any) -> "ShardReader":
         """The current mixture of a store (or the one given). Raises `StoreError` if there is none."""
         manifest = store.require(mixture) if isinstance(mixture, str) else mixture
         rows = manifest.read("mixture", Mixture.schema).to_pylist()
@@ -195,7 +193,7 @@ class ShardReader:
         return cls(shards, **options)
 
     @classmethod
-    def from_paths(cls, paths: Sequence[str | Path], **options: Any) -> ShardReader:
+    def from_paths(cls, paths: Sequence[str | Path], **options: Any) -> "ShardReader":
         """Plain shard files, or folders that `vesper shard` wrote, every row once. Raises `ValueError` naming a file
         that isn't a shard, or a folder without any."""
         return cls([ShardRows.whole(file) for path in paths for file in shard_paths(Path(path))], **options)

@@ -1,7 +1,5 @@
 """Row groups of shards on demand: checksum on first open, a bounded cache, safe for several threads."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -46,7 +44,7 @@ class ShardRows:
         return self.path.name
 
     @classmethod
-    def whole(cls, path: Path) -> ShardRows:
+    def whole(cls, path: Path) -> "ShardRows":
         """Every row of a file once. Raises `ValueError` if it isn't a shard."""
         try:
             file = pq.ParquetFile(path)

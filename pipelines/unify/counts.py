@@ -1,7 +1,5 @@
 """Native units of a source, counted in each part and added up: the same however its files were cut and joined."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +27,7 @@ class FileLook(NamedTuple):
         """Why it counts as damaged: it can't be read to its end, or none of its records can."""
         return self.ends or (self.broken if not self.read else None)
 
-    def joined(self, after: FileLook) -> FileLook:
+    def joined(self, after: "FileLook") -> "FileLook":
         """With the next piece of the file."""
         return FileLook(self.file, self.read or after.read, self.broken or after.broken, self.ends or after.ends)
 

@@ -6,8 +6,6 @@ So a file that comes or goes changes the part that holds it, or splits it in two
 where a row group of parquet ends, or a line.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -63,7 +61,7 @@ class _FilesGroup:
 
 
 def parts_by_cost(
-    adapter: Adapter, raw: Raw, groups: Sequence[tuple[str, ...]], target: int, line_pieces: LinePieces
+    adapter: Adapter, raw: Raw, groups: Sequence[tuple[str, ...]], target: int, line_pieces: "LinePieces"
 ) -> list[FilesPart]:
     """The parts of a source whose adapter gave these `groups`, in the order of their first records. A part has about
     `target` bytes, pictures beside its files included, or is one group of more; only files of `Adapter.rows_alone` are

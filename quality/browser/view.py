@@ -4,8 +4,6 @@ All of a view stands in the page's address, so that it can be sent, saved, and g
 SQL is put together from names of this file alone, and values go in as parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
@@ -61,7 +59,7 @@ class View:
     page: int = 1
 
     @classmethod
-    def parse(cls, pairs: Iterable[tuple[str, str]]) -> View:
+    def parse(cls, pairs: Iterable[tuple[str, str]]) -> "View":
         """From the pairs of a query string. Raises `ViewError` naming the one that can't be read."""
         given: dict[str, list[str]] = {}
         for name, value in pairs:

@@ -4,8 +4,6 @@ Reads what `vesper judge` reads; writes the gold tables, `rejects.parquet`, the 
 risks, and `report.json`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections import Counter
@@ -40,7 +38,7 @@ def refine_directory(
     config: JudgeConfig | None = None,
     max_rounds: int = 3,
     derivers: tuple[str, ...] = (),
-    teacher: ThoughtTeachers | None = None,
+    teacher: "ThoughtTeachers | None" = None,
     history: HistoryConfig = USUAL_HISTORY,
 ) -> dict[str, object]:
     """Judge, repair and judge again until nothing changes; writes gold `steps.parquet`, `samples.parquet`,

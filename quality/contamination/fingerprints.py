@@ -9,8 +9,6 @@ Tables: `items`, `pictures`, `thumbs` (not hashed: an encoder's bytes change wit
 rows that are no item, with the reason).
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re
@@ -210,7 +208,7 @@ class _PictureWriter:
         self._seen: dict[str, str | None] = {}
         self.count = 0
 
-    def __enter__(self) -> _PictureWriter:
+    def __enter__(self) -> "_PictureWriter":
         self._writer = pq.ParquetWriter(self._path, PICTURES, compression="zstd")
         self._thumb_writer = pq.ParquetWriter(self._thumb_path, THUMBS, compression="none")
         return self

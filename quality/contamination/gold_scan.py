@@ -1,7 +1,5 @@
 """One part of a source's gold, held against the fingerprints of suites: its hits, and what may not train for them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +64,7 @@ class GoldScanPart:
     key: str
 
 
-_scans: dict[str, GoldScan] = {}
+_scans: "dict[str, GoldScan]" = {}
 """By the digest of the index's identity: the last one."""
 
 

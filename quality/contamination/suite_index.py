@@ -4,8 +4,6 @@ One index serves the search for contamination (`quality.contamination.contaminat
 (`quality.contamination.shard_scan`): both must judge alike, but they read different things.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,10 +95,10 @@ def stored_suites(store: Store) -> list[str]:
     return sorted(path.parent.name for path in root.glob("*/current.json"))
 
 
-_pinned: dict[tuple[Path, str], SuiteIndex] = {}
+_pinned: "dict[tuple[Path, str], SuiteIndex]" = {}
 
 
-def pinned_index(home: Path, suites: Sequence[str], identity: str) -> SuiteIndex:
+def pinned_index(home: Path, suites: Sequence[str], identity: str) -> "SuiteIndex":
     """The index of a store whose identity has this digest, built once a process. Raises `StoreError` if the
     fingerprints there have changed since."""
     # One a process: reading all fingerprints takes longer than most parts.
@@ -113,7 +111,7 @@ def pinned_index(home: Path, suites: Sequence[str], identity: str) -> SuiteIndex
     return _pinned[home, identity]
 
 
-def pin(home: Path, index: SuiteIndex) -> str:
+def pin(home: Path, index: "SuiteIndex") -> str:
     """Have parts that this process runs find the index; returns the digest of its identity."""
     identity = digest(index.identity)
     _pinned.clear()

@@ -10,8 +10,6 @@ What it can't see: a copy whose frame was cut or padded by more than a cell, a c
 a change smaller than a cell, 1/64 of a side (the same screen).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +54,7 @@ class PictureLook:
         return bytes(self.cells.tobytes() + self.chroma.tobytes())
 
     @classmethod
-    def from_bytes(cls, data: bytes, width_px: int, height_px: int) -> PictureLook:
+    def from_bytes(cls, data: bytes, width_px: int, height_px: int) -> "PictureLook":
         """Inverse of `to_bytes`. Raises `ValueError` for another length."""
         flat = np.frombuffer(data, np.uint8)
         cells, chroma = flat[: SIDE * SIDE], flat[SIDE * SIDE :]

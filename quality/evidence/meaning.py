@@ -16,8 +16,6 @@ A text that says the same in quite other words isn't in conflict with this one: 
 heard: other common nouns in one place of a long sentence, and turns told without any of the listed words.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata
@@ -82,7 +80,7 @@ class Meaning:
         return canonical_json({k: sorted(v) if isinstance(v, frozenset) else v for k, v in plain.items()})
 
     @classmethod
-    def from_json(cls, line: str) -> Meaning:
+    def from_json(cls, line: str) -> "Meaning":
         """What `as_json` wrote."""
         plain = json.loads(line)
         held = {name: _frozen(value) for name, value in plain.items()}

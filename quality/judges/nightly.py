@@ -9,8 +9,6 @@ A part with items that the model can't answer is finished, and skipped, until pe
 again, and only those items are asked about. Its files have a folder of their own, too.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -95,7 +93,7 @@ class Nightly:
         """As what a part may be there: finished, with items that have no answer, as this night left it."""
         return spec, self.unanswered(spec), self.unfinished(spec)
 
-    def without_parts(self) -> Nightly:
+    def without_parts(self) -> "Nightly":
         """What a worker needs of it to run one part."""
         return replace(self, specs=())
 

@@ -4,8 +4,6 @@ Tables: `steps` (gold steps; the provenance of a repaired one names parent, repa
 samples, then those derived from gold steps and their screens), `verdicts` (rounds 1 and later), `rejects`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -78,7 +76,7 @@ class GoldPart:
     version: str
     spec: PartSpec
     judge: JudgeConfig
-    rules: GoldRules
+    rules: "GoldRules"
     overruled: Mapping[str, KeepDecision]
 
 

@@ -4,8 +4,6 @@ One part a gold part holds its candidates (no more of a cell than a whole queue 
 memory), one last part the queue drawn from all. Unchanged parts aren't read again.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -88,7 +86,7 @@ class Inputs:
     verdicts: Manifest | None
 
     @classmethod
-    def of(cls, store: Store, gold: Manifest) -> Inputs:
+    def of(cls, store: Store, gold: Manifest) -> "Inputs":
         source = gold.asset.partition("/")[2]
 
         def made_from(stage: str) -> Manifest | None:

@@ -6,8 +6,6 @@ and rules is enough. The slope says how strong the pattern is there, and is beli
 about the same everywhere; on a dark ground a dark tint turns into a light one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -54,7 +52,7 @@ class Pattern:
     """Share of its pixels with edges."""
 
     @classmethod
-    def of(cls, grey: np.ndarray, rough: float, edge: int) -> Pattern:
+    def of(cls, grey: np.ndarray, rough: float, edge: int) -> "Pattern":
         """A pattern from a patch."""
         shape = rough < ROUGH
         shown = np.pad(grey, MARGIN) if shape else grey

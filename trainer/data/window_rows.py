@@ -5,8 +5,6 @@ target, or, `WITHOUT_TARGET` of the times, of one that doesn't, whose answer is 
 whole screen, and so are some that point (`WHOLE`): that view is looked at, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
@@ -40,7 +38,7 @@ class WindowedSource:
     def __init__(self, source: RowSource, processor: Processor, seed: int = 0) -> None:
         self._source, self._processor, self._seed = source, processor, seed
 
-    def of_rank(self, rank: int, world: int) -> WindowedSource:
+    def of_rank(self, rank: int, world: int) -> "WindowedSource":
         """See `trainer.data.row_sources.of_rank`."""
         return WindowedSource(of_rank(self._source, rank, world), self._processor, self._seed)
 

@@ -6,8 +6,6 @@ bad rows, packing, loss weights, schedule and validation are those of our own lo
 stays the reference: on one process both give the same losses (docs/decisions/engines.md).
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import tempfile
@@ -138,7 +136,7 @@ def train(
     return run.curve
 
 
-def _put_back(trainer: StreamTrainer, model: PreTrainedModel) -> None:
+def _put_back(trainer: "StreamTrainer", model: PreTrainedModel) -> None:
     """The trained weights in the model that was given, which is as it was otherwise, and in eval mode."""
     if trainer.accelerator.num_processes > 1:
         state = trainer.accelerator.get_state_dict(trainer.model_wrapped)

@@ -1,7 +1,5 @@
 """What a model reads: rows, and the tensors that `trainer.modeling.processor` makes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -96,7 +94,7 @@ class Batch:
         parts = torch.searchsorted(ends, columns, right=True)
         return torch.where(columns == first[parts], last[parts], columns - 1)
 
-    def to(self, device: str | torch.device, dtype: torch.dtype | None = None) -> Batch:
+    def to(self, device: str | torch.device, dtype: torch.dtype | None = None) -> "Batch":
         """On another device; `dtype` is that of the pictures."""
         moved = {f.name: getattr(self, f.name) for f in fields(self)}
         moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in moved.items()}

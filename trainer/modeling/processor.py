@@ -9,8 +9,6 @@ control token; otherwise the ids are those that the chat template of the tokeniz
 what is trained is what a client of a server sends. Pictures are decoded and resized once and kept in a bounded cache.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json
@@ -75,7 +73,7 @@ class Processor:
         """How replies of its tokens go on."""
         return Drafts(self)
 
-    def apart(self) -> Processor:
+    def apart(self) -> "Processor":
         """The same for another thread, with a tokenizer and a cache of its own."""
         return Processor(
             copy.deepcopy(self.tokenizer), self.images, self.preset, cache_bytes=self._cache_bytes, source=self.source

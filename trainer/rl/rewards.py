@@ -10,8 +10,6 @@ A new term is one function and one entry in `TERMS`, with the range that it prom
 is named in the settings (`trainer.rl.own_terms`).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -73,7 +71,7 @@ class ReplyTarget:
             raise ValueError(f"truth: grounding needs boxes or a refusal, and not both; found {self}")
 
     @classmethod
-    def of_sample(cls, row: Mapping[str, Any], space: ActionSpace = ACTION_SPACE) -> ReplyTarget:
+    def of_sample(cls, row: Mapping[str, Any], space: ActionSpace = ACTION_SPACE) -> "ReplyTarget":
         """From a row of the Samples table, for a model that speaks `space`. Raises `ValueError` where nothing checkable
         stands in it."""
         boxes = tuple(tuple(float(side) for side in box) for box in row.get("target_boxes") or ())

@@ -5,8 +5,6 @@ read, chosen by a hash of their names, the same for every rule; rows that show a
 removed, never train.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +42,7 @@ class PoolRow:
     digest: str
 
     @classmethod
-    def of(cls, row: SampleRow) -> PoolRow:
+    def of(cls, row: SampleRow) -> "PoolRow":
         """A row with its digest: of what trains, not of where it came from."""
         # where a row came from may change though not a byte of it does
         what = ("sample_id", "objective", "messages", "answer", "target_boxes", "images")

@@ -11,8 +11,6 @@ If a gateway node or a connection fails, the next call goes another way: `observ
 at once; an `act` that may have happened is never repeated and raises `DeviceError`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import importlib
@@ -59,7 +57,7 @@ class Client:
         self._authority = AuthorityClient(authority_url, api_key)
         self._drivers = DRIVERS if drivers is None else drivers
 
-    async def __aenter__(self) -> Client:
+    async def __aenter__(self) -> "Client":
         await self._authority.__aenter__()
         return self
 
@@ -81,7 +79,7 @@ class Client:
         ttl_s: float | None = None,
         idle_s: float | None = None,
         wait_s: float = 60.0,
-    ) -> AsyncIterator[Session]:
+    ) -> "AsyncIterator[Session]":
         """A session on a device that speaks `protocol` and has all `labels` (or on `device`), released at the end.
         Waits in the queue for up to `wait_s`. Raises `DeviceError` if there is none by then, `AuthorityRefused`."""
         if protocol not in self._drivers:

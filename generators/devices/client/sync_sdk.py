@@ -1,8 +1,6 @@
 """The SDK for code that isn't async: the same names, over an event loop in a thread of its own. A `SyncSession` is a
 World (`generators.tasks.world_interface`)."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading
@@ -47,7 +45,7 @@ class SyncClient:
     def __init__(self, authority_url: str, api_key: str, drivers: Mapping[str, str | Driver] | None = None) -> None:
         self._client = Client(authority_url, api_key, drivers)
 
-    def __enter__(self) -> SyncClient:
+    def __enter__(self) -> "SyncClient":
         self._thread = LoopThread()
         try:
             self._thread.run(self._client.__aenter__())
@@ -76,7 +74,7 @@ class SyncClient:
         ttl_s: float | None = None,
         idle_s: float | None = None,
         wait_s: float = 60.0,
-    ) -> Iterator[SyncSession]:
+    ) -> "Iterator[SyncSession]":
         """As `Client.lease`."""
         entered = self._client.lease(protocol, labels, priority, device, ttl_s, idle_s, wait_s)
         session = self._thread.run(entered.__aenter__())

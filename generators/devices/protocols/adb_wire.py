@@ -4,8 +4,6 @@ A message is six little-endian 32-bit words (command, arg0, arg1, length, checks
 `packages/modules/adb/protocol.txt` and `types.h` of the Android Open Source Project.
 """
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable
@@ -77,7 +75,7 @@ class AdbStream:
     """One stream of a connection: bytes both ways. A peer may have one write in flight; it is acknowledged when the
     bytes before it were taken, so a slow reader holds its writer back and memory stays at one payload a stream."""
 
-    def __init__(self, connection: AdbConnection, local: int, remote: int = 0) -> None:
+    def __init__(self, connection: "AdbConnection", local: int, remote: int = 0) -> None:
         self.local, self.remote = local, remote
         self._connection = connection
         self._ready = asyncio.Event()  # the peer has taken our last write

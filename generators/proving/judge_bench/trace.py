@@ -4,8 +4,6 @@ Everything is in the frame of the schema (0..1000, x right, y down), so a defect
 an element's identity in its world; no judge sees it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -64,7 +62,7 @@ class Trace:
         if len(self.moves) != len(self.shots) or not self.moves:
             raise ValueError(f"trace {self.uid}: {len(self.moves)} moves and {len(self.shots)} shots; expected as many")
 
-    def with_moves(self, uid: str, moves: Sequence[Move], shots: Sequence[Observation]) -> Trace:
+    def with_moves(self, uid: str, moves: Sequence[Move], shots: Sequence[Observation]) -> "Trace":
         """A copy with other steps."""
         return replace(self, uid=uid, moves=tuple(moves), shots=tuple(shots))
 

@@ -1,7 +1,5 @@
 """Questions about windows of drawn pages, as rows of the samples table: where is it, isn't it there, what is this."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -61,7 +59,7 @@ class KitWindows:
         row = _row(seed, page, screen, found)
         return {**row, "lesson": lesson.name, "image_labels": _labels(seed, screen, found)}, screen
 
-    def _asked(self, page: KitPage, window: PageWindow, lesson: Lesson, rng: Random) -> _Asked | None:
+    def _asked(self, page: KitPage, window: PageWindow, lesson: Lesson, rng: Random) -> "_Asked | None":
         draw = rng.random()
         if draw < lesson.captions:
             place = rng.randrange(len(window.whole))

@@ -1,7 +1,5 @@
 """The emulated phone's shell: words with their variables, outputs and sums put in, on 32 bits as Android's mksh."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -35,7 +33,7 @@ class ShellSession:
     variables: dict[str, str] = field(default_factory=lambda: dict(VARIABLES))
     depth: int = 0
 
-    def inner(self) -> ShellSession:
+    def inner(self) -> "ShellSession":
         """The shell of a `$(…)`: what it sets, it sets for itself."""
         return ShellSession(dict(self.variables), self.depth + 1)
 

@@ -5,8 +5,6 @@ A line that asks for more (a background job, a subshell, control flow) is refuse
 shell passes silently. Patterns such as `*.png` stand for themselves.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Literal
@@ -37,7 +35,7 @@ class Part:
     text: str
     quoted: bool = True
     default: str | None = None  # of ${x:-default}
-    inner: tuple[Part, ...] = ()
+    inner: "tuple[Part, ...]" = ()
 
 
 Word = tuple[Part, ...]

@@ -1,7 +1,5 @@
 """What a command of the emulated phone's shell gives back."""
 
-from __future__ import annotations
-
 
 class CommandError(Exception):
     """Bad arguments: the message goes to standard error, `code` is the exit code."""
@@ -18,7 +16,7 @@ class Output:
         self.out, self.err, self.code = bytearray(out), bytearray(err), code
         self.exits = False
 
-    def fail(self, message: str, code: int = 1) -> Output:
+    def fail(self, message: str, code: int = 1) -> "Output":
         """Adds a line to standard error and sets the exit code; itself."""
         self.err += message.encode() + b"\n"
         self.code = code

@@ -4,8 +4,6 @@ with open_desktop() as endpoint, DesktopWorld(endpoint) as world:
     world.reset({"program": "mousepad", "files": {"note.txt": ""}, "open": "note.txt"})
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -31,7 +29,7 @@ class DesktopWorld:
         self.answer = ""
         self._endpoint = endpoint
 
-    def __enter__(self) -> DesktopWorld:
+    def __enter__(self) -> "DesktopWorld":
         # The driver is asynchronous; its loop has a thread, so that a world stays synchronous.
         self._thread = LoopThread()
         try:

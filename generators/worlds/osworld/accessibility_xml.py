@@ -5,8 +5,6 @@ part: `tag`, `*`, `[name="x"]` with `=`, `*=`, `^=`, `$=`, `~=`, states as `[st|
 them. XPath, other combinators and toolkits' own attributes are not read (`SelectorError`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,9 +35,9 @@ class WindowNode:
     tag: str
     attributes: dict[str, str]
     text: str = ""
-    children: list[WindowNode] = field(default_factory=list)
+    children: "list[WindowNode]" = field(default_factory=list)
 
-    def below(self) -> Iterator[WindowNode]:
+    def below(self) -> "Iterator[WindowNode]":
         """All nodes below this one."""
         for child in self.children:
             yield child

@@ -14,8 +14,6 @@ of the reference are given to them when its first rollout asks; a rollout of the
 until `publish` gives the policy's back.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import secrets
@@ -125,7 +123,7 @@ class VllmEngine:
         self._stopping = False
         self._thread = threading.Thread(target=self._tend, name="vllm-engine", daemon=True)
 
-    def __enter__(self) -> VllmEngine:
+    def __enter__(self) -> "VllmEngine":
         self._thread.start()
         return self
 

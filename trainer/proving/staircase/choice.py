@@ -7,8 +7,6 @@ every split. Each family's measurement is a file, so a run that was killed goes 
 digest of what was measured.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -98,7 +96,7 @@ class OpenWorlds:
         self._stack = ExitStack()
         self._open: dict[str, World] = {}
 
-    def __enter__(self) -> OpenWorlds:
+    def __enter__(self) -> "OpenWorlds":
         return self
 
     def __exit__(self, *error: object) -> None:

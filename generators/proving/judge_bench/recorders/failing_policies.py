@@ -6,8 +6,6 @@ and any `Policy` given from outside, such as a trained checkpoint. Screens are t
 world's state alone says whether a run failed; runs that reach the goal are left out, for they hold detours.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -67,7 +65,7 @@ def fail(world: World, traces: Sequence[Trace], seed: int, count: int, policy: P
                 break
 
 
-def _tries(world: World, traces: Sequence[Trace], kind: str, rng: Random) -> Iterator[Run]:
+def _tries(world: World, traces: Sequence[Trace], kind: str, rng: Random) -> "Iterator[Run]":
     """Some runs with an error of this kind, each of another task where there are others."""
     options = [trace for trace in traces if kind == "explorer" or _chances(trace, kind)]
     for trace in rng.sample(options, min(TRIES_A_TURN, len(options))):

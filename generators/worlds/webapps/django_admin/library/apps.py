@@ -1,7 +1,5 @@
 """The Django app's registration."""
 
-from __future__ import annotations
-
 from django.apps import AppConfig
 
 
