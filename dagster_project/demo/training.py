@@ -45,10 +45,19 @@ WHOLE: dict[str, Any] = {
 FIRST_LOOK: dict[str, Any] = {
     "weights": "nano_base",
     "validation_rows": 16,
-    # so few steps teach little; larger ones, or those of the tower, would unlearn what it can do
-    "midtrain": {"max_steps": 24, "batch_size": 8, "warmup_steps": 4, "learning_rate": 1e-4, "freeze_vision": True},
+    # So few steps teach little; larger ones, or those of the tower, would unlearn what it can do. One thread: batches
+    # so small gain nothing by a second one, which waits busily for the first at every sum.
+    "midtrain": {
+        "max_steps": 24,
+        "batch_size": 8,
+        "warmup_steps": 4,
+        "learning_rate": 1e-4,
+        "freeze_vision": True,
+        "threads": 1,
+    },
     # a step in our three tags has some forty tokens; a reply that rambles isn't waited for
     "offline": {
+        "threads": 1,
         "updates": 1,
         "eval_steps": 1,
         "prompts": 4,
@@ -61,7 +70,7 @@ FIRST_LOOK: dict[str, Any] = {
     },
     "online": {"updates": 1, "tasks_per_update": 2, "num_generations": 2, "reference": {"episodes": 2}},
     "merge": {"validation_rows": 8, "density": 0.5, "lambda": 1.0},
-    "evaluate": {"grounding": 24, "navigation": 6, "max_new_tokens": 48},
+    "evaluate": {"grounding": 24, "navigation": 6, "max_new_tokens": 48, "threads": 1},
     "episodes": {"attempts": 8},
 }
 """Settings of training of a first look."""

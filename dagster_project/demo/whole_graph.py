@@ -90,6 +90,8 @@ def run(report_path: Path) -> int:
     # Read before the stages: a first look shortens what they do.
     brief = deployment.load().embedded.size == "tiny"
     training.train_as(training.FIRST_LOOK if brief else training.WHOLE)
+    if brief:
+        _one_thread()
     settings = deployment.load()
     stages = {key: stage for key, stage in graph.stages(settings).items() if stage.job not in NOT_RUN}
     left_out = _apart() if brief else frozenset()
@@ -198,11 +200,15 @@ def _any_gold() -> bool:
 def _beside(stated: Any) -> None:
     """A process of its own (Dagster's runs aren't safe side by side in one); what it does goes into the queue. It
     computes on one thread: two processes with a thread for every core each wait for the other's at every sum."""
-    os.environ["OMP_NUM_THREADS"] = "1"  # read as torch is loaded
+    _one_thread()
     own_group()
     with _runs(lambda *event: stated.put(event), beside=True) as runs:
         for name in ("build_corpus", "train"):
             runs.job(name)
+
+
+def _one_thread() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"  # read as torch is loaded
 
 
 def _listen(stated: Any, progress: DemoProgress) -> None:
