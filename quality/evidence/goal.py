@@ -80,12 +80,12 @@ def named_labels(episode: Episode) -> dict[str, list[Element]]:
     return {name: found[name] for name in found if not any(name != other and holds(other, name) for other in found)}
 
 
-def acted_texts(episode: Episode) -> list[str]:
+def acted_texts(episode: Episode, instructed: bool = True) -> list[str]:
     """Labels of all that was clicked (whatever holds the point, or lies in the row of bare texts), typed or launched,
-    and what the steps' own instructions say."""
+    and, if `instructed`, what the steps' own instructions say."""
     texts: list[str] = []
     for step in episode.actions:
-        texts.append(step.row["step_instruction"] or "")
+        texts.append((instructed and step.row["step_instruction"]) or "")
         if isinstance(step.action, Type):
             texts.append(step.action.content)
         elif isinstance(step.action, Launch):

@@ -23,6 +23,7 @@ from quality.evidence.steps import Finding
 from quality.items.item import Episode, Item, Sample
 from quality.judges import openai_judge, rules
 from quality.judges.asking import NameCounts, Stamp, ask, item_ids, requests_of, step_reach, total
+from quality.judges.heard import heard
 from quality.judges.judge import Verdict, route
 from quality.model_client.client import CheckedAnswer, ModelClient, NoAnswer, Request
 from schemas.ids import digest
@@ -310,7 +311,7 @@ def look(item: Item, habits: Habits) -> dict[str, AxisFindings]:
     """Item id → the rules' findings, in the order of the contract; a step has its own, not its trace's."""
     if isinstance(item, Sample):
         return {item.item_id: AxisFindings(tuple(rules.look_at_sample(item)))}
-    found = rules.look_at_episode(item, habits)
+    found = rules.look_at_episode(heard(item, {}), habits)
     return {item.item_id: AxisFindings(tuple(found.whole))} | {
         step.item_id: AxisFindings(tuple(found.steps[step.item_id])) for step in item.actions
     }

@@ -10,14 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import replace
 from functools import lru_cache
-
-from pipelines.prompts import messages, prompt_text
-from quality.items.item import Episode, Item, Row, rebanked
-from quality.items.screens import BankView, Element, Screen, ScreenBank
-from schemas.action_types import CallUser, Finished, SelectOption, TakeNote, Type
-from schemas.actions import format, parse
 
 _ORDER = re.compile(
     r"""
@@ -78,10 +71,6 @@ _ORDER = re.compile(
 )
 
 
-EPISODE_TEXTS = ("instruction", "step_instruction", "thought", "action_text")
-SAMPLE_TEXTS = ("messages", "answer")
-
-
 _HINTS = (
     "<",
     *re.findall(
@@ -100,22 +89,22 @@ _END = re.compile(r"[.!?\n。！？]+\s*")
 
 
 @lru_cache(maxsize=8192)
-def _speaks(text: str) -> bool:
+def speaks(text: str) -> bool:
     """Whether a text of a row holds an order; the rows of an episode share its instruction."""
-    if _may_order(text) and _ORDER.search(text) is not None:
+    if may_order(text) and _ORDER.search(text) is not None:
         return True
-    shown = _as_shown(text)
-    return shown != text and _may_order(shown) and _ORDER.search(shown) is not None
+    shown = as_shown(text)
+    return shown != text and may_order(shown) and _ORDER.search(shown) is not None
 
 
-def _as_shown(text: str) -> str:
+def as_shown(text: str) -> str:
     """A text in compatibility forms and without characters that nobody sees."""
     if text.isascii():
         return text
     return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
 
 
-def _may_order(text: str) -> bool:
+def may_order(text: str) -> bool:
     return any(map(text.casefold().__contains__, _HINTS))
 
 
@@ -123,11 +112,11 @@ def _may_order(text: str) -> bool:
 def without_orders(text: str) -> str:
     """The text up to the sentence of the first order to a judge or model, and of one that holds a task too, up to the
     order. Where nothing stands before it: the text behind the sentence of the last order."""
-    orders = list(_ORDER.finditer(text)) if _may_order(text) else []
+    orders = list(_ORDER.finditer(text)) if may_order(text) else []
     if not orders:
         # letters of other widths and marks that nobody sees hide an order from patterns, not from a model
-        shown = _as_shown(text)
-        return without_orders(shown) if shown != text and _speaks(shown) else text
+        shown = as_shown(text)
+        return without_orders(shown) if shown != text and speaks(shown) else text
     before = text[: orders[0].start()]
     sentences = [end.end() for end in _END.finditer(before)]
     # The whole sentence with the order, where something stands before it; else what stands before the order
@@ -148,71 +137,3 @@ def _trimmed(text: str) -> str:
         unclosed.discard(text[end - 1])
         end -= 1
     return text[:end]
-
-
-class QuietBank(BankView):
-    """A bank's screens without orders in their elements."""
-
-    def __init__(self, bank: ScreenBank) -> None:
-        super().__init__(bank)
-        self._ordering: dict[str, bool] = {}
-
-    def orders(self, screen: Screen) -> bool:
-        """Whether a screen's elements hold any order."""
-        if screen.sha256 not in self._ordering:
-            self._ordering[screen.sha256] = self.known_elements(screen.sha256) != screen.elements
-        return self._ordering[screen.sha256]
-
-    def elements(self, sha256: str) -> list[Element]:
-        listed = self._bank.known_elements(sha256)
-        # All texts of a screen in one search for hints: nearly every screen has none.
-        if not _may_order("\n".join(f"{element.text}\n{element.name}" for element in listed)):
-            return listed
-        found = []
-        for element in listed:
-            text, name = without_orders(element.text), without_orders(element.name)
-            # An element that only held an order would otherwise be a nameless one, which rules object to.
-            if text or name or not element.label:  # an element that says nothing but an order isn't one
-                found.append(Element(element.box, element.role, text, name))
-        return found
-
-
-def heard(item: Item, banks: dict[int, QuietBank]) -> Item:
-    """The item as the judge reads it: itself, where nothing in it gives orders. `banks` keeps one quiet bank for each
-    bank met."""
-    if (bank := banks.get(id(item.bank))) is None:
-        bank = banks[id(item.bank)] = QuietBank(item.bank)
-    names: tuple[str, ...] = EPISODE_TEXTS if isinstance(item, Episode) else SAMPLE_TEXTS
-    if isinstance(item, Episode):
-        rows = [step.row for step in item.steps]
-        shown = [step.screen for step in item.steps if step.screen is not None]
-    else:
-        rows, shown = [item.row, *item.siblings], item.screens
-    # The same object back, so that nothing is built again for items without orders, nearly all.
-    if all(_quiet(row, names) is row for row in rows) and not any(map(bank.orders, shown)):
-        return item
-    return rebanked(item, bank, lambda row: _quiet(row, names))
-
-
-def _quiet(row: Row, names: tuple[str, ...]) -> Row:
-    changed = {}
-    for name in names:
-        text = row.get(name)
-        if text and _speaks(text):
-            changed[name] = _reworded(name, text, row)
-    return {**row, **changed} if changed else row
-
-
-def _reworded(name: str, text: str, row: Row) -> str:
-    """A column's text without orders, still readable as what the column holds."""
-    if name == "action_text":
-        action = parse(text)
-        if isinstance(action, SelectOption):
-            # An option can't be empty; a question mark fits no element.
-            return format(replace(action, option=without_orders(action.option) or "?"))
-        if isinstance(action, Type | Finished | CallUser | TakeNote):
-            return format(replace(action, content=without_orders(action.content)))
-        return text
-    if name == "messages":
-        return messages(row["objective"], without_orders(prompt_text(text)) or "?", len(row["images"] or ()))
-    return without_orders(text)

@@ -13,8 +13,8 @@ from quality.code_version import code_digest
 from quality.evidence.episode import Habits
 from quality.evidence.process import goal_operations, process_of
 from quality.items.item import Episode, Item
+from quality.judges.heard import QuietBank, heard
 from quality.judges.judge import Judge, Verdict
-from quality.judges.orders import QuietBank, heard
 
 UNPROVEN = 5
 """Reachability of a trace whose process lacks something: what it did may be right for another instruction."""

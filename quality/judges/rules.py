@@ -24,8 +24,8 @@ from quality.evidence.order import in_order, late_screens
 from quality.evidence.samples import SAMPLE_EVIDENCE
 from quality.evidence.steps import STEP_EVIDENCE, Finding
 from quality.items.item import Episode, Item, Sample, Step
+from quality.judges.heard import QuietBank, heard
 from quality.judges.judge import Verdict
-from quality.judges.orders import QuietBank, heard
 
 _CODE = (
     "../pipelines/store/small_greys",
@@ -39,6 +39,8 @@ _CODE = (
     "evidence/goal",
     "evidence/order",
     "evidence/samples",
+    "judges/asked",
+    "judges/heard",
     "judges/orders",
     "judges/rules",
 )

@@ -15,10 +15,10 @@ from quality.evidence.embedding import Embedder
 from quality.evidence.episode import Habits
 from quality.evidence.steps import Finding
 from quality.items.item import Episode, Item, Sample
+from quality.judges.heard import QuietBank, heard
 from quality.judges.judge import Verdict
 from quality.judges.nano.head import NanoHead, load_heads
 from quality.judges.nano.look import Cosines, look_at, risks_of, sample_look, sample_texts, texts_of
-from quality.judges.orders import QuietBank, heard
 from quality.judges.rules import RUBRIC_VERSION, objections
 from schemas.ids import digest
 
@@ -31,6 +31,8 @@ _CODE = (
     "judges/nano/look",
     "judges/nano/forest",
     "judges/nano/head",
+    "judges/asked",
+    "judges/heard",
     "judges/orders",
     "judges/nano/judge",
 )

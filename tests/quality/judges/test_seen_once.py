@@ -10,7 +10,7 @@ import pytest
 from quality.evidence.episode import Habits
 from quality.items.item import Episode, make_episode
 from quality.judges import rules
-from quality.judges.orders import QuietBank, heard
+from quality.judges.heard import QuietBank, heard
 from schemas.actions import Click, Finished
 
 

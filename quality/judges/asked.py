@@ -1,0 +1,223 @@
+"""What of a goal, a step's words or a thought a judge reads: the sentences that ask for something, or tell of what is
+done; text put before, behind or among them falls away, whatever its words.
+
+A list of what speaks to judges (`orders`) knows only what it was written for. So it is turned around: a sentence counts
+if it has the form of a request (a verb of using a device or a question word stands near its beginning) or names
+something that the trace acted on; a thought's sentence counts if it names an action or an element. What is left out
+doesn't count for the item either. A clause that assesses ("and deem this run flawless") is cut off its sentence, and
+words in another script than the goal's count only where the trace acted on them.
+
+Can't see: text in the form of a request ("… and then delete it"): that is a second task, and changes the item.
+Sentences in languages whose verbs aren't listed (English, German, Chinese; a few Spanish, French, Italian, Portuguese)
+count where they stand alone or first, or name what was acted on.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from functools import lru_cache
+from itertools import islice
+
+from quality.evidence.stated_actions import mentions
+from quality.evidence.words import held_by_any, holds, plain
+from quality.judges.orders import as_shown, without_orders
+
+_QUOTED = re.compile(
+    r"\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|「[^」\n]{1,200}」|„[^“”\n]{1,200}[“”]|(?<!\w)'[^'\n]{1,200}?'(?!\w)"
+)
+_ENDS = re.compile(
+    r"(?<=[.!?;])[\"')\]}>*_`]*\s+|(?<=[。！？；])\s*|\s*\n\s*|\s+[-–—|]+\s+|\s*(?=[{<\[`]|\*\*|##|//|--|==)"
+)
+"""Between sentences. Markup, brackets and dashes begin something of their own, too."""
+_BEGINS = re.compile(
+    r"(?<=[\w,]) (?=(?:This|These|That|The|Everything|All|Every|Each|You|Your|It|Its|As|Please|Kindly|Dear|Ignore|"
+    r"Disregard|Forget|Consider|Regard|Deem|Treat|Rate|Grade|Score|Judge|Evaluate|Assess|Assume|Pretend|Award|Grant|Assign|Bestow|"
+    r"Give|Bitte)\b,? [a-z\d])|(?<=[a-zA-Z]) (?=[^\W\d_a-zA-Z\u00c0-\u024f]{2}[^a-zA-Z]{4,}$)"
+)
+"""Where a sentence begins behind no mark: a capital that is no name's; only letters of another alphabet to the end."""
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e0000-\U000e007f]+")
+"""Characters that nobody sees; the joiners among them belong to words of some scripts."""
+_REQUEST = frozenset(
+    re.findall(
+        r"[\w']+",
+        "access activate add adjust archive arrange ask block book bookmark browse buy call cancel change check "
+        "choose clear click close collapse color colour compare complete compose connect copy create customize "
+        "cut decrease delete deselect dial disable discard disconnect dismiss download drag draw drop edit email "
+        "empty enable enter exit expand explore export fill filter find follow forward generate get go hide "
+        "highlight hover identify import increase input insert install invite join launch leave like load locate "
+        "lock log login look lower message move mute navigate open order paste pause pick pin place play post "
+        "press print publish pull put raise read record refresh register remove rename reopen repeat replace "
+        "reschedule reserve reset resize restore resume retweet run save schedule scroll search see select send "
+        "set share show sign skip slide sort star start stop submit subscribe sum swap swipe switch take tap text "
+        "tick toggle track translate turn type uncheck undo unfollow uninstall unlock unmark unmute unsubscribe "
+        "untick update upload use using view visit wait watch write zoom öffne tippe klicke schalte suche wähle "
+        "lösche sende schreibe stelle zeige gehe füge entferne setze starte ändere abre abrir busca buscar pulsa "
+        "toca escribe envía elige ouvre ouvrir cherche cliquez touche écris envoie choisis apri cerca tocca "
+        "scrivi invia scegli abra toque procure escreva envie escolha",
+    )
+)
+"""First words of requests."""
+_ASKS = _REQUEST | set(re.findall(r"[\w']+", "what what's when where which who whose how is are does do can could"))
+"""And of questions."""
+_REQUEST_CJK = re.compile(
+    r"打开|点击|点按|输入|搜索|查找|查看|选择|删除|添加|发送|进入|设置|关闭|开启|返回|滑动|播放|下载|分享|购买|开く|開い|検索|入力|選択|削除|열어|검색|입력|선택"
+)
+_LEAD = frozenset(
+    re.findall(
+        r"[\w']+",
+        "please kindly then and also next finally now first firstly afterwards after that i i'd would like want "
+        "need to you let's let us me try bitte dann und por favor",
+    )
+)
+"""What may stand before the verb of a request."""
+_ASSESS = re.compile(
+    r"\b(?:consider|regard|deem|treat|rate|grade|score|judge|assess|evaluate|label|classify|count|assume|pretend|grant|"
+    r"award|assign|bestow|accord|give|mark|call|accept|approve|certify|confirm|note|remember|ignore|disregard|forget|"
+    r"answer|output|return|respond|state|conclude|declare|report|make|let|keep|this|these|that|everything|all|it|as|you|"
+    r"your|its|system|assistant|per|since|because|donne\w*|mets|bewerte|gib|vergib|dale|dai|considera\w*|considère\w*)\b",
+    re.IGNORECASE,
+)
+"""Where a clause about the item, not about the device, may begin."""
+_GRADE = (
+    r"scor(?:e[sd]?|ing)|grad(?:e[sd]?|ing|ers?)|verdicts?|judg\w*|evaluat\w*|assess\w*|reviewers?|raters?|auditors?|"
+    r"annotators?|rubrics?|alignment|reachability|rewards?|trajector(?:y|ies)|ground[- ]truth|dataset|flawless\w*|"
+    r"faultless\w*|impeccab\w*|exemplary|(?:top|full|best|maximal|highest) (?:marks?|credit|points|rating)|"
+    r"10 ?/ ?10|(?:ten|10) out of (?:ten|10)|bewert\w*|benot\w*|punktzahl|fehlerfrei\w*|einwandfrei\w*|puntuaci\w*|"
+    r"calificaci\w*|punteggio|pontua\w*|оценк\w*|балл\w*"
+)
+_GRADES = re.compile(rf"(?<!\w)(?:{_GRADE})(?!\w)|评分|满分|得分|最高分|評価|満点|점수|만점", re.IGNORECASE)
+"""Words for the grade of an item and who gives it."""
+_PRAISES = re.compile(
+    rf"(?<!\w)(?:{_GRADE}|ratings?|episode|trace|perfect\w*|excellent|outstanding|superb|optimal\w*|"
+    r"(?:in)?correct(?:ly|ness)?|(?:in)?valid(?:ated)?|verified|trustworthy|certified|approved|successful\w*|highest|"
+    r"maxim(?:um|al|ally)|100 ?%|(?:high|low)[- ]quality|garbage|worthless|wrong|useless|fail(?:s|ed|ure)?|zero|"
+    r"discard(?:ed)?|reject(?:ed)?|perfe[kit]+\w*|korrekt\w*|richtig|corre[ct]+[oa]\w*|parfait\w*|m[aá]xim\w*|massim\w*|"
+    r"идеальн\w*|правильн\w*)(?!\w)|评分|满分|得分|最高分|完美|正确|评价|評価|満点|正しい|점수|만점|완벽",
+    re.IGNORECASE,
+)
+"""Those, and words that praise or blame: honest requests hold them, too."""
+
+
+_ABOUT = re.compile(r"^[^:,]{1,40}[:,]\s")
+"""What a request may begin with: its site or app."""
+_MARKS = " ,;:-–—|\n"
+_DISGUISED = re.compile(r"[A-Za-z][\u0370-\u04ff]|[\u0370-\u04ff][A-Za-z]")
+"""Letters of two alphabets in one word: nobody writes so who wants to be read."""
+
+
+def _script(text: str) -> str:
+    """The script of most letters of a text, the parts of Japanese and Chinese as one; "" where there are none."""
+    if text.isascii():
+        return "LATIN" if any(map(str.isalpha, text)) else ""
+    found = Counter(unicodedata.name(char, "?").split()[0] for char in text if char.isalpha())
+    name = max(found, key=lambda one: found[one], default="")
+    return "CJK" if name in ("HIRAGANA", "KATAKANA") else name
+
+
+def _without_quotes(text: str) -> str:
+    """The text with x for what it quotes; same length."""
+    return _QUOTED.sub(lambda match: "x" * len(match[0]), text)
+
+
+def _sentences(text: str) -> list[str]:
+    """A text's sentences with what ends them; what stands in quotes parts nothing."""
+    masked = _without_quotes(text)
+    bounds = [0, *sorted(end.end() for parted in (_ENDS, _BEGINS) for end in parted.finditer(masked)), len(text)]
+    return [part for left, right in zip(bounds, bounds[1:], strict=False) if (part := text[left:right]).strip()]
+
+
+def _requested(sentence: str) -> int:
+    """Where the verb or question word of a request ends; 0 where a sentence doesn't have that form."""
+    # "On Simmer: publish …", "Using the Plannery website, delete …": what it is about may stand first.
+    left = max((mark.end() for mark in _ABOUT.finditer(sentence)), default=0)
+    for begin in sorted({0, left}):
+        words = islice(_WORD.finditer(sentence, begin), 8)
+        verb = next((word for word in words if word[0].casefold() not in _LEAD), None)
+        # "What a run!" asks nothing.
+        if verb is not None and verb[0].casefold() in (_REQUEST if sentence.rstrip()[-1:] in "!." else _ASKS):
+            return verb.end()
+    cjk = _REQUEST_CJK.search(sentence[:16])
+    return cjk.end() if cjk else 0
+
+
+def _without_praise(sentence: str, since: int, acted: tuple[str, ...]) -> str:
+    """A sentence up to the clause, behind `since`, about how good the item is; what was acted on may be called so."""
+    masked = _without_quotes(sentence)
+    said = next((m for m in _PRAISES.finditer(masked, since) if not held_by_any(acted, m[0])), None)
+    if said is None:
+        return sentence
+    opened = next((m.start() for m in _ASSESS.finditer(masked, since, said.start())), None)
+    if opened is None:
+        # Grades in figures need no verb: "… 10/10".
+        return sentence if not re.match(r"(?:10|ten)\b", said[0], re.IGNORECASE) else sentence[: said.start()]
+    words = sentence[:opened].split(" ")
+    while words and words[-1].strip(",;:").casefold() in ("", "and", "but", "so", "then", "also", *_LEAD):
+        words.pop()
+    return " ".join(words)
+
+
+@lru_cache(maxsize=8192)
+def asked_part(text: str, acted: tuple[str, ...] = (), typed: tuple[str, ...] = ()) -> str:
+    """The sentences of a goal that ask for something, or hold a text that was typed, without clauses about how good it
+    was done; the first sentence where there are none. `acted`: labels, texts and apps of the trace, of which `typed`
+    was typed or chosen. The text itself where all of it counts."""
+    seen = _UNSEEN.sub(lambda unseen: unseen[0] if _joins(text, unseen) else "", text)
+    sentences = _sentences(seen)
+    counted = [(one, part) for one in sentences if (part := _asked(as_shown(one), acted, typed))]
+    # Requests in another script than the screens', or than the first one's, are somebody else's.
+    scripts = {_script(one) for one in acted} - {""} or {_script(part) for _, part in counted[:1]}
+    counted = [(one, part) for one, part in counted if _script(part) in scripts] or counted
+    if not counted and sentences:
+        # Of statements the first that isn't about grades.
+        first = next((one for one in sentences if not _odd(as_shown(one), acted)), sentences[0])
+        counted = [(first, _without_praise(as_shown(first), 1, acted) or as_shown(first))]
+    return _joined(text, seen, sentences, counted)
+
+
+def _joined(text: str, seen: str, sentences: list[str], counted: list[tuple[str, str]]) -> str:
+    """The parts that count, each as it was written where all of it does."""
+    kept = [one if part == as_shown(one) else part for one, part in counted]
+    if kept == sentences and seen == text:
+        return text
+    return "".join(one if one.endswith((" ", "\n")) else f"{one} " for one in kept).strip(_MARKS)
+
+
+def _joins(text: str, unseen: re.Match[str]) -> bool:
+    """Whether unseen characters stand between letters of scripts that need joiners, not beside ASCII or at an end."""
+    around = text[max(unseen.start() - 1, 0) : unseen.start()] + text[unseen.end() : unseen.end() + 1]
+    return len(around) == 2 and not any(map(str.isascii, around)) and set(unseen[0]) <= set("\u200c\u200d")
+
+
+def _asked(sentence: str, acted: tuple[str, ...], typed: tuple[str, ...]) -> str:
+    """What of a sentence asks for something; "" where nothing does."""
+    sentence = without_orders(sentence)
+    since = _requested(sentence)
+    fact = any(holds(sentence, one) for one in typed)
+    if not (since or fact):
+        return ""
+    part = _without_praise(sentence, since or 1, acted)
+    bare = not part[since:].strip(_MARKS) if part != sentence else not fact and _odd(sentence, acted)
+    return "" if bare else part
+
+
+def _odd(sentence: str, acted: tuple[str, ...]) -> bool:
+    """Whether a sentence, outside its quotes, speaks of grades that nothing acted on does, or hides its letters."""
+    return _DISGUISED.search(sentence) is not None or any(
+        not held_by_any(acted, found[0]) for found in _GRADES.finditer(_without_quotes(sentence))
+    )
+
+
+@lru_cache(maxsize=8192)
+def told_part(thought: str, labels: tuple[str, ...] = ()) -> str:
+    """The sentences of a thought that name an action or one of the labels on its screen; "" where none does."""
+    sentences, counted = _sentences(thought), []
+    for one in sentences:
+        shown = without_orders(as_shown(one))
+        stated = mentions(shown)
+        named = not stated and any(len(plain(label)) > 2 and holds(shown, label) for label in labels)
+        if (stated or named) and not _odd(shown, labels):
+            counted.append((one, _without_praise(shown, max((m.end for m in stated), default=1), labels)))
+    return _joined(thought, thought, sentences, counted)
