@@ -17,6 +17,11 @@ from urllib.parse import urlsplit
 CONNECT_S, IDLE_S = 20.0, 120.0
 MAX_HEAD = 64 << 10
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_UNICAST = ipaddress.ip_network("2000::/3")
+"""All of IPv6 that is given out for the public internet. What lies elsewhere (site-local, IPv4-compatible, a network's
+own NAT64) leads inwards, also where Python calls it global."""
+_ISATAP = (0x00005EFE, 0x02005EFE)
+_RESERVED = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24")))
 
 
 class InnerAddress(ValueError):
@@ -31,8 +36,12 @@ def is_public(address: str) -> bool:
     if isinstance(found, ipaddress.IPv6Address):
         # IPv4 inside of IPv6: an inner address must not hide in another form.
         inside = found.ipv4_mapped or found.sixtofour or (found.teredo[1] if found.teredo else None)
-        if found in _NAT64:
+        if found in _NAT64 or int(found) >> 32 & 0xFFFFFFFF in _ISATAP:
             inside = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
+        if found not in _UNICAST and inside is None:
+            return False
+    if any(found in network for network in _RESERVED):
+        return False
     return found.is_global and not found.is_multicast and (inside is None or is_public(str(inside)))
 
 

@@ -90,6 +90,8 @@ def extract(
                     written.take(len(block))
                     out.write(block)
             partial.replace(path)
+    except ArchiveError:
+        raise
     except BombError as error:
         raise ArchiveError(str(error)) from error
     except (
@@ -100,7 +102,10 @@ def extract(
         EOFError,
         OSError,
         RuntimeError,
-        NotImplementedError,
+        # Forged headers (sparse maps, sizes) fail wherever the libraries read their numbers.
+        ArithmeticError,
+        LookupError,
+        ValueError,
     ) as error:
         raise ArchiveError(f"{name}: damaged or unreadable archive: {error}") from error
     return count

@@ -92,6 +92,12 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, list[tuple[s
         ("::ffff:127.0.0.1", False),
         ("64:ff9b::a9fe:a9fe", False),
         ("2002:7f00:1::", False),
+        ("64:ff9b:1::a9fe:a9fe", False),
+        ("::a9fe:a9fe", False),
+        ("::ffff:0:127.0.0.1", False),
+        ("2606:2800::5efe:10.0.0.1", False),
+        ("fec0::1", False),
+        ("192.0.0.8", False),
     ],
 )
 def test_addresses_of_inner_networks_are_known(address: str, public: bool) -> None:

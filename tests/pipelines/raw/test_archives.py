@@ -66,3 +66,13 @@ def test_bombs_and_damage_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(ArchiveError, match="damaged"):
         unpack(tmp_path / "no.tar.gz", tmp_path / "cache")
     assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize("forged", [{"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}, {"GNU.sparse.map": "0,x"}])
+def test_forged_headers_are_damage(tmp_path: Path, forged: dict[str, str]) -> None:
+    with tarfile.open(tmp_path / "sparse.tar", "w", format=tarfile.PAX_FORMAT) as out:
+        member = tarfile.TarInfo("a")
+        member.pax_headers = forged | {"GNU.sparse.name": "a", "GNU.sparse.realsize": str(1 << 40)}
+        out.addfile(member)
+    with pytest.raises(ArchiveError, match="sparse.tar: damaged"):
+        unpack(tmp_path / "sparse.tar", tmp_path / "cache")
