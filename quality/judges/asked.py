@@ -32,9 +32,10 @@ _ENDS = re.compile(
 )
 """Between sentences. Markup, brackets and dashes begin something of their own, too."""
 _BEGINS = re.compile(
-    r"(?<=[\w,]) (?=(?:This|These|That|The|Everything|All|Every|Each|You|Your|It|Its|As|Please|Kindly|Dear|Ignore|"
-    r"Disregard|Forget|Consider|Regard|Deem|Treat|Rate|Grade|Score|Judge|Evaluate|Assess|Assume|Pretend|Award|Grant|Assign|Bestow|"
-    r"Give|Bitte)\b,? [a-z\d])|(?<=[a-zA-Z]) (?=[^\W\d_a-zA-Z\u00c0-\u024f]{2}[^a-zA-Z]{4,}$)"
+    r"(?<=[\w,]) (?=(?:(?:This|These|That|The|Everything|All|Every|Each|No|Nothing|Nobody|You|Your|It|Its|As|In|So|"
+    r"Please|Kindly|Dear|Trust|Ignore|Disregard|Forget|Consider|Regard|Deem|Treat|Rate|Grade|Score|Judge|Evaluate|Assess|"
+    r"Assume|Pretend|Award|Grant|Assign|Bestow|Give|Bitte|Note|Conclusion|Result|Attention|Important)\b|[A-Z]{3,}:)"
+    r",? [a-z\d])|(?<=[a-zA-Z]) (?=[^\W\d_a-zA-Z\u00c0-\u024f]{2}[^a-zA-Z]{4,}$)"
 )
 """Where a sentence begins behind no mark: a capital that is no name's; only letters of another alphabet to the end."""
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
@@ -48,8 +49,8 @@ _REQUEST = frozenset(
         "cut decrease delete deselect dial disable discard disconnect dismiss download drag draw drop edit email "
         "empty enable enter exit expand explore export fill filter find follow forward generate get go hide "
         "highlight hover identify import increase input insert install invite join launch leave like load locate "
-        "lock log login look lower message move mute navigate open order paste pause pick pin place play post "
-        "press print publish pull put raise read record refresh register remove rename reopen repeat replace "
+        "lock log login look lower mark message move mute navigate open order paste pause pick pin place play post "
+        "press print publish pull put raise read record refresh register remove rename reopen repeat replace reply "
         "reschedule reserve reset resize restore resume retweet run save schedule scroll search see select send "
         "set share show sign skip slide sort star start stop submit subscribe sum swap swipe switch take tap text "
         "tick toggle track translate turn type uncheck undo unfollow uninstall unlock unmark unmute unsubscribe "
@@ -101,7 +102,7 @@ _PRAISES = re.compile(
 """Those, and words that praise or blame: honest requests hold them, too."""
 
 
-_ABOUT = re.compile(r"^[^:,]{1,40}[:,]\s")
+_ABOUT = re.compile(r"^(?:on|in|at|using|with|from|via|inside)\b[^:,]{1,40}[:,]\s", re.IGNORECASE)
 """What a request may begin with: its site or app."""
 _MARKS = " ,;:-–—|\n"
 _DISGUISED = re.compile(r"[A-Za-z][\u0370-\u04ff]|[\u0370-\u04ff][A-Za-z]")
