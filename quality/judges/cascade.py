@@ -311,7 +311,7 @@ def look(item: Item, habits: Habits) -> dict[str, AxisFindings]:
     """Item id → the rules' findings, in the order of the contract; a step has its own, not its trace's."""
     if isinstance(item, Sample):
         return {item.item_id: AxisFindings(tuple(rules.look_at_sample(item)))}
-    found = rules.look_at_episode(heard(item, {}), habits)
+    found = rules.look_at_episode(heard(item, {}), habits)  # type: ignore[arg-type]  # an episode is heard as one
     return {item.item_id: AxisFindings(tuple(found.whole))} | {
         step.item_id: AxisFindings(tuple(found.steps[step.item_id])) for step in item.actions
     }

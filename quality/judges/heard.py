@@ -90,7 +90,8 @@ def to_the_point(item: Item) -> Item:
 
 
 def _told(step: Step, acted: tuple[str, ...], typed: tuple[str, ...]) -> Row:
-    row, labels = step.row, ()
+    row = step.row
+    labels: tuple[str, ...] = ()
     if row["thought"] and step.screen is not None:
         labels = tuple(dict.fromkeys(e.label for e in step.screen.elements if e.label))
     words = {
