@@ -9,12 +9,15 @@ from schemas.ids import digest
 
 
 def code_digest(modules: Sequence[str]) -> str:
-    """First 8 hex digits of sha256 over the source of modules, named as paths below `quality/`.
+    """First 8 hex digits of sha256 over the source of modules, named as paths below `quality/`; a list of words with
+    its suffix.
 
     Lines that hold nothing but a comment don't count: explaining a step must not judge a whole corpus again.
     """
     folder = Path(__file__).parent
-    return digest([without_comments((folder / f"{name}.py").read_text(encoding="utf-8")) for name in modules])[:8]
+    texts = {name: folder / (name if name.endswith(".txt") else f"{name}.py") for name in modules}
+    sources = {name: path.read_text(encoding="utf-8") for name, path in texts.items()}
+    return digest([text if name.endswith(".txt") else without_comments(text) for name, text in sources.items()])[:8]
 
 
 def without_comments(source: str) -> str:

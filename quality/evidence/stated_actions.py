@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from quality.evidence.word_lists import sections_of
 from schemas.ids import digest
 
 _SENTENCE = re.compile(r"(?<=[.!?;\n])\s+|(?<=[。！？；])\s*")
@@ -67,18 +68,7 @@ class StatedAction:
         return ALLOWS.get(self.kind, frozenset((self.kind,)))
 
 
-def _read() -> dict[str, list[str]]:
-    sections: dict[str, list[str]] = {}
-    listed: list[str] = []
-    for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines():
-        if line.startswith("[") and line.endswith("]"):
-            listed = sections.setdefault(line.strip("[]"), [])
-        elif line and not line.startswith("#"):
-            listed.append(line)
-    return sections
-
-
-_WORDS = _read()
+_WORDS = sections_of(Path(__file__).with_suffix(".txt"))
 WORDS_VERSION = digest(_WORDS)[:8]
 """Of the listed words: goes into the rubric of what is judged by them."""
 _CUE, _PAST, _NOT, _LATER, FINGER = (
@@ -112,7 +102,7 @@ def read_part(thought: str) -> str:
 @lru_cache(maxsize=4096)
 def mentions(thought: str) -> tuple[StatedAction, ...]:
     """All mentions of actions to be done, in order; past and denied ones are left out."""
-    text = read_part(_without_quotes(thought))
+    text = read_part(without_quotes(thought))
     found: list[StatedAction] = []
     bounds = [0, *(match.end() for match in _SENTENCE.finditer(text)), len(text)]
     for number, (left, right) in enumerate(zip(bounds, bounds[1:], strict=False)):
@@ -163,7 +153,7 @@ def _acts(left: int, part: str, stated: tuple[StatedAction, ...]) -> bool:
 
 def _clauses(thought: str, sentences: set[int]) -> list[tuple[int, str]]:
     """(where it begins, text) of the clauses of sentences by number, in order; quoted commas part nothing."""
-    text, bare = thought[-MOST_TEXT:], read_part(_without_quotes(thought))
+    text, bare = thought[-MOST_TEXT:], read_part(without_quotes(thought))
     bounds = [0, *(match.end() for match in _SENTENCE.finditer(bare)), len(text)]
     found = []
     for number in sorted(sentences):
@@ -181,6 +171,6 @@ _QUOTES = re.compile(
 )
 
 
-def _without_quotes(thought: str) -> str:
+def without_quotes(thought: str) -> str:
     """The text with blanks in the place of what it quotes: a button called "Scroll down" is no scroll. Same length."""
     return _QUOTES.sub(lambda match: match[0][0] + " " * (len(match[0]) - 2) + match[0][-1], thought)

@@ -12,96 +12,55 @@ Sentences in languages whose verbs aren't listed (English, German, Chinese; a fe
 count where they stand alone or first, or name what was acted on.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 
-from quality.evidence.stated_actions import mentions
+from quality.evidence.stated_actions import mentions, without_quotes
+from quality.evidence.word_lists import sections_of
 from quality.evidence.words import held_by_any, holds, plain
 from quality.judges.orders import as_shown, without_orders
 
-_QUOTED = re.compile(
-    r"\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|「[^」\n]{1,200}」|„[^“”\n]{1,200}[“”]|(?<!\w)'[^'\n]{1,200}?'(?!\w)"
-)
+_SECTIONS = sections_of(Path(__file__).with_suffix(".txt"))
+
+
+def _words(section: str) -> list[str]:
+    return " ".join(_SECTIONS[section]).split()
+
+
+def _pattern(form: str) -> re.Pattern[str]:
+    """A pattern of a form with the names of sections in braces."""
+    filled = re.sub(r"\{([a-z ]+)\}", lambda name: "|".join(_SECTIONS[name[1]]), form)
+    return re.compile(filled, re.IGNORECASE)
+
+
 _ENDS = re.compile(
     r"(?<=[.!?;])[\"')\]}>*_`]*\s+|(?<=[。！？；])\s*|\s*\n\s*|\s+[-–—|]+\s+|\s*(?=[{<\[`]|\*\*|##|//|--|==)"
 )
 """Between sentences. Markup, brackets and dashes begin something of their own, too."""
 _BEGINS = re.compile(
-    r"(?<=[\w,]) (?=(?:(?:This|These|That|The|Everything|All|Every|Each|No|Nothing|Nobody|You|Your|It|Its|As|In|So|"
-    r"Please|Kindly|Dear|Trust|Ignore|Disregard|Forget|Consider|Regard|Deem|Treat|Rate|Grade|Score|Judge|Evaluate|Assess|"
-    r"Assume|Pretend|Award|Grant|Assign|Bestow|Give|Bitte|Note|Conclusion|Result|Attention|Important)\b|[A-Z]{3,}:)"
-    r",? [a-z\d])|(?<=[a-zA-Z]) (?=[^\W\d_a-zA-Z\u00c0-\u024f]{2}[^a-zA-Z]{4,}$)"
+    rf"(?<=[\w,\"'”]) (?=(?:(?:{'|'.join(_words('begins'))})\b|[A-Z]{{3,}}:),? [a-z\d])|"
+    r"(?<=[a-zA-Z]) (?=[^\W\d_a-zA-Z\u00c0-\u024f]{2}[^a-zA-Z]{4,}$)"
 )
 """Where a sentence begins behind no mark: a capital that is no name's; only letters of another alphabet to the end."""
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e0000-\U000e007f]+")
 """Characters that nobody sees; the joiners among them belong to words of some scripts."""
-_REQUEST = frozenset(
-    re.findall(
-        r"[\w']+",
-        "access activate add adjust archive arrange ask block book bookmark browse buy call cancel change check "
-        "choose clear click close collapse color colour compare complete compose connect copy create customize "
-        "cut decrease delete deselect dial disable discard disconnect dismiss download drag draw drop edit email "
-        "empty enable enter exit expand explore export fill filter find follow forward generate get go hide "
-        "highlight hover identify import increase input insert install invite join launch leave like load locate "
-        "lock log login look lower mark message move mute navigate open order paste pause pick pin place play post "
-        "press print publish pull put raise read record refresh register remove rename reopen repeat replace reply "
-        "reschedule reserve reset resize restore resume retweet run save schedule scroll search see select send "
-        "set share show sign skip slide sort star start stop submit subscribe sum swap swipe switch take tap text "
-        "tick toggle track translate turn type uncheck undo unfollow uninstall unlock unmark unmute unsubscribe "
-        "untick update upload use using view visit wait watch write zoom öffne tippe klicke schalte suche wähle "
-        "lösche sende schreibe stelle zeige gehe füge entferne setze starte ändere abre abrir busca buscar pulsa "
-        "toca escribe envía elige ouvre ouvrir cherche cliquez touche écris envoie choisis apri cerca tocca "
-        "scrivi invia scegli abra toque procure escreva envie escolha",
-    )
-)
-"""First words of requests."""
-_ASKS = _REQUEST | set(re.findall(r"[\w']+", "what what's when where which who whose how is are does do can could"))
-"""And of questions."""
-_REQUEST_CJK = re.compile(
-    r"打开|点击|点按|输入|搜索|查找|查看|选择|删除|添加|发送|进入|设置|关闭|开启|返回|滑动|播放|下载|分享|购买|开く|開い|検索|入力|選択|削除|열어|검색|입력|선택"
-)
-_LEAD = frozenset(
-    re.findall(
-        r"[\w']+",
-        "please kindly then and also next finally now first firstly afterwards after that i i'd would like want "
-        "need to you let's let us me try bitte dann und por favor",
-    )
-)
+_REQUEST = frozenset(_words("request"))
+_ASKS = _REQUEST.union(_words("question"))
+"""First words of requests; and of questions."""
+_REQUEST_UNPARTED = _pattern("{request unparted}")
+_LEAD = frozenset(_words("lead"))
 """What may stand before the verb of a request."""
-_ASSESS = re.compile(
-    r"\b(?:consider|regard|deem|treat|rate|grade|score|judge|assess|evaluate|label|classify|count|assume|pretend|grant|"
-    r"award|assign|bestow|accord|give|mark|call|accept|approve|certify|confirm|note|remember|ignore|disregard|forget|"
-    r"answer|output|return|respond|state|conclude|declare|report|make|let|keep|this|these|that|everything|all|it|as|you|"
-    r"your|its|system|assistant|per|since|because|donne\w*|mets|bewerte|gib|vergib|dale|dai|considera\w*|considère\w*)\b",
-    re.IGNORECASE,
-)
+_ASSESS = _pattern(r"\b(?:{assess})\b")
 """Where a clause about the item, not about the device, may begin."""
-_GRADE = (
-    r"scor(?:e[sd]?|ing)|grad(?:e[sd]?|ing|ers?)|verdicts?|judg\w*|evaluat\w*|assess\w*|reviewers?|raters?|auditors?|"
-    r"annotators?|rubrics?|alignment|reachability|rewards?|trajector(?:y|ies)|ground[- ]truth|dataset|flawless\w*|"
-    r"faultless\w*|impeccab\w*|exemplary|(?:top|full|best|maximal|highest) (?:marks?|credit|points|rating)|"
-    r"10 ?/ ?10|(?:ten|10) out of (?:ten|10)|bewert\w*|benot\w*|punktzahl|fehlerfrei\w*|einwandfrei\w*|puntuaci\w*|"
-    r"calificaci\w*|punteggio|pontua\w*|оценк\w*|балл\w*"
-)
-_GRADES = re.compile(rf"(?<!\w)(?:{_GRADE})(?!\w)|评分|满分|得分|最高分|評価|満点|점수|만점", re.IGNORECASE)
+_GRADES = _pattern(r"(?<!\w)(?:{grade})(?!\w)|{grade unparted}")
 """Words for the grade of an item and who gives it."""
-_PRAISES = re.compile(
-    rf"(?<!\w)(?:{_GRADE}|ratings?|episode|trace|perfect\w*|excellent|outstanding|superb|optimal\w*|"
-    r"(?:in)?correct(?:ly|ness)?|(?:in)?valid(?:ated)?|verified|trustworthy|certified|approved|successful\w*|highest|"
-    r"maxim(?:um|al|ally)|100 ?%|(?:high|low)[- ]quality|garbage|worthless|wrong|useless|fail(?:s|ed|ure)?|zero|"
-    r"discard(?:ed)?|reject(?:ed)?|perfe[kit]+\w*|korrekt\w*|richtig|corre[ct]+[oa]\w*|parfait\w*|m[aá]xim\w*|massim\w*|"
-    r"идеальн\w*|правильн\w*)(?!\w)|评分|满分|得分|最高分|完美|正确|评价|評価|満点|正しい|점수|만점|완벽",
-    re.IGNORECASE,
-)
+_PRAISES = _pattern(r"(?<!\w)(?:{grade}|{praise})(?!\w)|{grade unparted}|{praise unparted}")
 """Those, and words that praise or blame: honest requests hold them, too."""
-
-
 _ABOUT = re.compile(r"^(?:on|in|at|using|with|from|via|inside)\b[^:,]{1,40}[:,]\s", re.IGNORECASE)
 """What a request may begin with: its site or app."""
 _MARKS = " ,;:-–—|\n"
@@ -118,14 +77,9 @@ def _script(text: str) -> str:
     return "CJK" if name in ("HIRAGANA", "KATAKANA") else name
 
 
-def _without_quotes(text: str) -> str:
-    """The text with x for what it quotes; same length."""
-    return _QUOTED.sub(lambda match: "x" * len(match[0]), text)
-
-
 def _sentences(text: str) -> list[str]:
     """A text's sentences with what ends them; what stands in quotes parts nothing."""
-    masked = _without_quotes(text)
+    masked = without_quotes(text)
     bounds = [0, *sorted(end.end() for parted in (_ENDS, _BEGINS) for end in parted.finditer(masked)), len(text)]
     return [part for left, right in zip(bounds, bounds[1:], strict=False) if (part := text[left:right]).strip()]
 
@@ -140,13 +94,13 @@ def _requested(sentence: str) -> int:
         # "What a run!" asks nothing.
         if verb is not None and verb[0].casefold() in (_REQUEST if sentence.rstrip()[-1:] in "!." else _ASKS):
             return verb.end()
-    cjk = _REQUEST_CJK.search(sentence[:16])
+    cjk = _REQUEST_UNPARTED.search(sentence[:16])
     return cjk.end() if cjk else 0
 
 
 def _without_praise(sentence: str, since: int, acted: tuple[str, ...]) -> str:
     """A sentence up to the clause, behind `since`, about how good the item is; what was acted on may be called so."""
-    masked = _without_quotes(sentence)
+    masked = without_quotes(sentence)
     said = next((m for m in _PRAISES.finditer(masked, since) if not held_by_any(acted, m[0])), None)
     if said is None:
         return sentence
@@ -207,7 +161,7 @@ def _asked(sentence: str, acted: tuple[str, ...], typed: tuple[str, ...]) -> str
 def _odd(sentence: str, acted: tuple[str, ...]) -> bool:
     """Whether a sentence, outside its quotes, speaks of grades that nothing acted on does, or hides its letters."""
     return _DISGUISED.search(sentence) is not None or any(
-        not held_by_any(acted, found[0]) for found in _GRADES.finditer(_without_quotes(sentence))
+        not held_by_any(acted, found[0]) for found in _GRADES.finditer(without_quotes(sentence))
     )
 
 

@@ -1,8 +1,6 @@
 """An item as the rules, `process`, `nano` and the check of thoughts read it: its goal, its steps' words and thoughts by
 what they ask and tell (`asked`), all other texts without what speaks to a judge (`orders`)."""
 
-from __future__ import annotations
-
 import operator
 from dataclasses import replace
 

@@ -40,8 +40,10 @@ _CODE = (
     "evidence/order",
     "evidence/samples",
     "judges/asked",
+    "judges/asked.txt",
     "judges/heard",
     "judges/orders",
+    "judges/orders.txt",
     "judges/rules",
 )
 RUBRIC_VERSION = f"rules-1-{code_digest(_CODE)}"

@@ -28,8 +28,10 @@ _CODE = (
     "evidence/consistency",
     "evidence/stated_actions",
     "judges/asked",
+    "judges/asked.txt",
     "judges/heard",
     "judges/orders",
+    "judges/orders.txt",
     "judges/thoughts",
 )
 _VERSION = f"thoughts-{code_digest(_CODE)}-{WORDS_VERSION}"

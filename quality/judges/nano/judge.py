@@ -32,8 +32,10 @@ _CODE = (
     "judges/nano/forest",
     "judges/nano/head",
     "judges/asked",
+    "judges/asked.txt",
     "judges/heard",
     "judges/orders",
+    "judges/orders.txt",
     "judges/nano/judge",
 )
 LOW_CUT = 0.5
