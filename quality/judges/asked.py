@@ -47,8 +47,9 @@ _BEGINS = re.compile(
 )
 """Where a sentence begins behind no mark: a capital that is no name's; only letters of another alphabet to the end."""
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
-_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e0000-\U000e007f]+")
-"""Characters that nobody sees; the joiners among them belong to words of some scripts."""
+_HIDDEN = "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e0000-\U000e007f]+"
+_UNSEEN = re.compile(rf"(?<![^\x00-\x7f]){_HIDDEN}|{_HIDDEN}(?![^\x00-\x7f])")
+"""Characters that nobody sees, beside ASCII or an end: between letters of other scripts some of them join."""
 _REQUEST = frozenset(_words("request"))
 _ASKS = _REQUEST.union(_words("question"))
 """First words of requests; and of questions."""
@@ -57,15 +58,13 @@ _LEAD = frozenset(_words("lead"))
 """What may stand before the verb of a request."""
 _ASSESS = _pattern(r"\b(?:{assess})\b")
 """Where a clause about the item, not about the device, may begin."""
-_GRADES = _pattern(r"(?<!\w)(?:{grade})(?!\w)|{grade unparted}")
-"""Words for the grade of an item and who gives it."""
+_GRADES = _pattern(r"(?<!\w)(?:{grade})(?!\w)|{grade unparted}|[a-z][\u0370-\u04ff]|[\u0370-\u04ff][a-z]")
+"""Words for the grade of an item and who gives it, and letters of two alphabets side by side, which hide such words."""
 _PRAISES = _pattern(r"(?<!\w)(?:{grade}|{praise})(?!\w)|{grade unparted}|{praise unparted}")
 """Those, and words that praise or blame: honest requests hold them, too."""
 _ABOUT = re.compile(r"^(?:on|in|at|using|with|from|via|inside)\b[^:,]{1,40}[:,]\s", re.IGNORECASE)
 """What a request may begin with: its site or app."""
 _MARKS = " ,;:-–—|\n"
-_DISGUISED = re.compile(r"[A-Za-z][\u0370-\u04ff]|[\u0370-\u04ff][A-Za-z]")
-"""Letters of two alphabets in one word: nobody writes so who wants to be read."""
 
 
 def _script(text: str) -> str:
@@ -119,7 +118,7 @@ def asked_part(text: str, acted: tuple[str, ...] = (), typed: tuple[str, ...] = 
     """The sentences of a goal that ask for something, or hold a text that was typed, without clauses about how good it
     was done; the first sentence where there are none. `acted`: labels, texts and apps of the trace, of which `typed`
     was typed or chosen. The text itself where all of it counts."""
-    seen = _UNSEEN.sub(lambda unseen: unseen[0] if _joins(text, unseen) else "", text)
+    seen = _UNSEEN.sub("", text)
     sentences = _sentences(seen)
     counted = [(one, part) for one in sentences if (part := _asked(as_shown(one), acted, typed))]
     # Requests in another script than the screens', or than the first one's, are somebody else's.
@@ -140,12 +139,6 @@ def _joined(text: str, seen: str, sentences: list[str], counted: list[tuple[str,
     return "".join(one if one.endswith((" ", "\n")) else f"{one} " for one in kept).strip(_MARKS)
 
 
-def _joins(text: str, unseen: re.Match[str]) -> bool:
-    """Whether unseen characters stand between letters of scripts that need joiners, not beside ASCII or at an end."""
-    around = text[max(unseen.start() - 1, 0) : unseen.start()] + text[unseen.end() : unseen.end() + 1]
-    return len(around) == 2 and not any(map(str.isascii, around)) and set(unseen[0]) <= set("\u200c\u200d")
-
-
 def _asked(sentence: str, acted: tuple[str, ...], typed: tuple[str, ...]) -> str:
     """What of a sentence asks for something; "" where nothing does."""
     sentence = without_orders(sentence)
@@ -160,9 +153,7 @@ def _asked(sentence: str, acted: tuple[str, ...], typed: tuple[str, ...]) -> str
 
 def _odd(sentence: str, acted: tuple[str, ...]) -> bool:
     """Whether a sentence, outside its quotes, speaks of grades that nothing acted on does, or hides its letters."""
-    return _DISGUISED.search(sentence) is not None or any(
-        not held_by_any(acted, found[0]) for found in _GRADES.finditer(without_quotes(sentence))
-    )
+    return any(not held_by_any(acted, found[0]) for found in _GRADES.finditer(without_quotes(sentence)))
 
 
 @lru_cache(maxsize=8192)

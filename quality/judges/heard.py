@@ -13,6 +13,8 @@ from quality.judges.orders import may_order, speaks, without_orders
 from schemas.action_types import CallUser, Finished, SelectOption, TakeNote, Type
 from schemas.actions import format, parse
 
+READING_CODE = ("judges/asked", "judges/asked.txt", "judges/heard", "judges/orders", "judges/orders.txt")
+"""What the version of a judge holds that reads items so."""
 EPISODE_TEXTS = ("instruction", "step_instruction", "thought", "action_text")
 SAMPLE_TEXTS = ("messages", "answer")
 

@@ -24,7 +24,7 @@ from quality.evidence.order import in_order, late_screens
 from quality.evidence.samples import SAMPLE_EVIDENCE
 from quality.evidence.steps import STEP_EVIDENCE, Finding
 from quality.items.item import Episode, Item, Sample, Step
-from quality.judges.heard import QuietBank, heard
+from quality.judges.heard import READING_CODE, QuietBank, heard
 from quality.judges.judge import Verdict
 
 _CODE = (
@@ -39,11 +39,7 @@ _CODE = (
     "evidence/goal",
     "evidence/order",
     "evidence/samples",
-    "judges/asked",
-    "judges/asked.txt",
-    "judges/heard",
-    "judges/orders",
-    "judges/orders.txt",
+    *READING_CODE,
     "judges/rules",
 )
 RUBRIC_VERSION = f"rules-1-{code_digest(_CODE)}"

@@ -17,23 +17,14 @@ from quality.evidence.episode import Habits
 from quality.evidence.stated_actions import WORDS_VERSION
 from quality.evidence.steps import Finding
 from quality.items.item import Episode, Item, Step
-from quality.judges.heard import QuietBank, heard
+from quality.judges.heard import READING_CODE, QuietBank, heard
 from quality.judges.judge import Judge, Verdict
 
 CONTRADICTED = 2
 """As an action labelled incorrect before it is carried out (`step_labels.ALIGNMENT`)."""
 RISK = 0.9
 """Least risk of a contradicted step: on planted thoughts at most one of ten objections is false."""
-_CODE = (
-    "evidence/consistency",
-    "evidence/stated_actions",
-    "judges/asked",
-    "judges/asked.txt",
-    "judges/heard",
-    "judges/orders",
-    "judges/orders.txt",
-    "judges/thoughts",
-)
+_CODE = ("evidence/consistency", "evidence/stated_actions", *READING_CODE, "judges/thoughts")
 _VERSION = f"thoughts-{code_digest(_CODE)}-{WORDS_VERSION}"
 
 

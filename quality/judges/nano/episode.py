@@ -14,46 +14,18 @@ from quality.evidence.words import entities, held_by_any, plain
 from quality.items.item import Episode, Step
 from quality.judges.nano.requirements import REQUIREMENTS, requirement_features
 from quality.judges.nano.step import Cosine, rule_features
-from quality.judges.nano.transition import NAN, Features
+from quality.judges.nano.transition import NAN, Features, names
 from schemas.action_types import CallUser, Finished, Launch, Type
 
-RULES = (
-    "steps_after_finish",
-    "no_finish",
-    "failed",
-    "entities_unmet",
-    "typed_not_asked",
-    "nothing_done",
-    "chose_other",
-    "not_reached",
-    "left_unconfirmed",
-    "out_of_order",
+RULES = names(
+    "steps_after_finish no_finish failed entities_unmet typed_not_asked nothing_done chose_other "
+    "not_reached left_unconfirmed out_of_order"
 )
-GATHERED = (
-    "changed",
-    "fit",
-    "changed_at_point",
-    "labels_kept",
-    "acted_in_headings",
-    "acted_in_new",
-    "headings_of_others",
-    "same_picture",
-    "label_in_goal",
-    "label_near_goal",
-    "rival_in_goal",
-    "goal_names_other",
-    "typed_in_goal",
-    "rule_cap",
-    "follows",
-    "rival",
-    "follows_less_rival",
-    "on_element",
-    "risk",
-    "changed_elsewhere",
-    "rewritten_elsewhere",
-    "typed_gap",
-    "typed_unchosen",
-    "typed_shown",
+GATHERED = names(
+    "changed fit changed_at_point labels_kept acted_in_headings acted_in_new headings_of_others "
+    "same_picture label_in_goal label_near_goal rival_in_goal goal_names_other typed_in_goal rule_cap "
+    "follows rival follows_less_rival on_element risk changed_elsewhere rewritten_elsewhere typed_gap "
+    "typed_unchosen typed_shown"
 )
 """Step features of which mean, least and most enter the episode's."""
 LAST = ("fit", "follows", "changed", "label_in_goal", "is_Click", "is_Type", "is_Scroll", "is_Launch", "is_PressBack")
@@ -174,33 +146,15 @@ def acted_on(step: Step) -> str:
 
 EPISODE = (
     *(f"rule_{kind}" for kind in RULES),
-    "rule_cap",
-    "rule_confirms",
+    *names("rule_cap rule_confirms"),
     *(f"{name}_{how}" for name in GATHERED for how in ("mean", "min", "max")),
-    "steps",
-    "risky",
-    "repeats",
-    "screens_again",
-    "returns",
-    "ends",
-    "launch_late",
-    "types",
-    "clicks",
-    "goal_size",
-    "goal_links",
-    "goal_verbs",
-    "links_per_step",
-    "entities_acted",
-    "last_entity_acted",
-    "goal_covered",
-    "goal_near_done",
-    "goal_near_last",
-    "ends_with_commit",
-    "commit_open",
-    "goal_on_screen",
+    *names(
+        "steps risky repeats screens_again returns ends launch_late types clicks goal_size goal_links "
+        "goal_verbs links_per_step entities_acted last_entity_acted goal_covered goal_near_done "
+        "goal_near_last ends_with_commit commit_open goal_on_screen"
+    ),
     *(f"last_{name}" for name in LAST),
-    "fields_chosen",
-    "fields_left",
+    *names("fields_chosen fields_left"),
     *REQUIREMENTS,
 )
 """The features of an episode, in order."""

@@ -15,7 +15,7 @@ from quality.evidence.embedding import Embedder
 from quality.evidence.episode import Habits
 from quality.evidence.steps import Finding
 from quality.items.item import Episode, Item, Sample
-from quality.judges.heard import QuietBank, heard
+from quality.judges.heard import READING_CODE, QuietBank, heard
 from quality.judges.judge import Verdict
 from quality.judges.nano.head import NanoHead, load_heads
 from quality.judges.nano.look import Cosines, look_at, risks_of, sample_look, sample_texts, texts_of
@@ -31,11 +31,7 @@ _CODE = (
     "judges/nano/look",
     "judges/nano/forest",
     "judges/nano/head",
-    "judges/asked",
-    "judges/asked.txt",
-    "judges/heard",
-    "judges/orders",
-    "judges/orders.txt",
+    *READING_CODE,
     "judges/nano/judge",
 )
 LOW_CUT = 0.5

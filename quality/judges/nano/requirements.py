@@ -9,7 +9,7 @@ from quality.evidence.goal import acted_texts, named_labels
 from quality.evidence.words import holds, plain
 from quality.items.item import Episode
 from quality.judges.nano.step import Cosine
-from quality.judges.nano.transition import NAN, Features
+from quality.judges.nano.transition import NAN, Features, names
 
 _CLAUSES = re.compile(r"[,;:.]\s|\band\b|\bthen\b|\bafter\b|\bbefore\b", re.IGNORECASE)
 _EMPTY = frozenset(
@@ -78,18 +78,8 @@ def _named(episode: Episode) -> Features:
     return {"named": float(len(labels)), "named_open": float(len(left)), "named_last_open": float(last in left)}
 
 
-REQUIREMENTS = (
-    "clauses",
-    "clause_near_min",
-    "clause_near_last",
-    "clause_words_min",
-    "clause_words_last",
-    "clauses_unmet",
-    "goal_reached",
-    "goal_gap",
-    "goal_tail",
-    "named",
-    "named_open",
-    "named_last_open",
+REQUIREMENTS = names(
+    "clauses clause_near_min clause_near_last clause_words_min clause_words_last clauses_unmet "
+    "goal_reached goal_gap goal_tail named named_open named_last_open"
 )
 """The features of a goal's parts, in order."""

@@ -11,18 +11,10 @@ from quality.evidence.words import named_elements, plain
 from quality.items.item import Sample
 from quality.items.pixels import cut_sides, spread_in
 from quality.judges.nano.step import Cosine, rule_features
-from quality.judges.nano.transition import NAN, Features
+from quality.judges.nano.transition import NAN, Features, names
 
-RULES = (
-    "answer_outside",
-    "answer_elsewhere",
-    "blank_box",
-    "box_cuts",
-    "box_misses_named",
-    "box_no_element",
-    "boxes_moved",
-    "huge_box",
-    "thin_box",
+RULES = names(
+    "answer_outside answer_elsewhere blank_box box_cuts box_misses_named box_no_element boxes_moved huge_box thin_box"
 )
 
 
@@ -71,20 +63,9 @@ def _area(box: Sequence[float]) -> float:
 
 SAMPLE = (
     *(f"rule_{kind}" for kind in RULES),
-    "rule_cap",
-    "rule_confirms",
-    "boxes",
-    "has_tree",
-    "area",
-    "spread",
-    "cut",
-    "cut_more",
-    "cut_of_neighbours",
-    "blank_of_neighbours",
-    "iou",
-    "iou_of_neighbours",
-    "label_told",
-    "label_near",
-    "names_other",
+    *names(
+        "rule_cap rule_confirms boxes has_tree area spread cut cut_more cut_of_neighbours blank_of_neighbours "
+        "iou iou_of_neighbours label_told label_near names_other"
+    ),
 )
 """The features of a sample, in order."""

@@ -10,30 +10,14 @@ from quality.evidence.words import holds, named_elements, plain
 from quality.items.item import Step
 from quality.items.pixels import changed_box, cut_sides, spread_in
 from quality.items.screens import Element
-from quality.judges.nano.transition import NAN, TRANSITION, Features, transition_features
+from quality.judges.nano.transition import NAN, TRANSITION, Features, names, transition_features
 from schemas.action_types import Type
 
 Cosine = Callable[[str, str], float]
-RULES = (
-    "point_on_element",
-    "misses_named",
-    "outside_target",
-    "target_no_element",
-    "no_effect",
-    "scroll_contradicts",
-    "typed_before",
-    "typed_differs",
-    "typed_not_told",
-    "off_by_one",
-    "blank_point",
-    "repeated",
-    "loop",
-    "misses_goal",
-    "other_than_goal",
-    "leads_to_other",
-    "effect_elsewhere",
-    "moved_without_scroll",
-    "scroll_elsewhere",
+RULES = names(
+    "point_on_element misses_named outside_target target_no_element no_effect scroll_contradicts "
+    "typed_before typed_differs typed_not_told off_by_one blank_point repeated loop misses_goal "
+    "other_than_goal leads_to_other effect_elsewhere moved_without_scroll scroll_elsewhere"
 )
 """Kinds of objection of the rules judge that are features of their own."""
 
@@ -175,43 +159,14 @@ def _shown(step: Step) -> Features:
 
 STEP = (
     *TRANSITION,
-    "position",
-    "steps",
+    *names("position steps"),
     *(f"rule_{kind}" for kind in RULES),
-    "rule_cap",
-    "rule_confirms",
-    "has_tree",
-    "spread_at_point",
-    "on_element",
-    "label_size",
-    "area",
-    "centred_x",
-    "centred_y",
-    "goal_names_other",
-    "label_in_goal",
-    "label_near_goal",
-    "rival_in_goal",
-    "told_there",
-    "told_names_it",
-    "told_near_it",
-    "told_names_other",
-    "thought_there",
-    "thought_names_it",
-    "thought_near_it",
-    "thought_names_other",
-    "has_target",
-    "target_spread",
-    "target_cut",
-    "target_iou",
-    "typed_in_goal",
-    "typed_told",
-    "typed_near_goal",
-    "typed_unchosen",
-    "typed_gap",
-    "typed_shown",
-    "follows",
-    "rival",
-    "follows_less_rival",
-    "before_follows",
+    *names(
+        "rule_cap rule_confirms has_tree spread_at_point on_element label_size area centred_x centred_y "
+        "goal_names_other label_in_goal label_near_goal rival_in_goal told_there told_names_it told_near_it "
+        "told_names_other thought_there thought_names_it thought_near_it thought_names_other has_target "
+        "target_spread target_cut target_iou typed_in_goal typed_told typed_near_goal typed_unchosen "
+        "typed_gap typed_shown follows rival follows_less_rival before_follows"
+    ),
 )
 """The features of a step, in order; the last four come from the transition head."""

@@ -24,6 +24,11 @@ STAYS, SMALL, REDRAWN = 0.6, 0.1e6, 0.005
 this share of its pixels differ."""
 
 
+def names(text: str) -> tuple[str, ...]:
+    """Names of features, parted by blanks."""
+    return tuple(text.split())
+
+
 def action_features(step: Step) -> Features:
     """Which action it is."""
     kind = str(step.row["action_type"])
@@ -196,28 +201,10 @@ def toward(step: Step, after: Screen | None) -> Step:
     return replace(step, next=after)
 
 
-_NAMES = (
-    "same_picture",
-    "changed",
-    "fit",
-    "changed_area",
-    "change_gap",
-    "changed_at_point",
-    "change_in_element",
-    "moved",
-    "moves",
-    "moved_as_told",
-    "labels_kept",
-    "labels_new",
-    "labels_gone",
-    "headings_new",
-    "acted_in_headings",
-    "acted_in_new",
-    "acted_still_there",
-    "headings_of_others",
-    "element_stays",
-    "changed_elsewhere",
-    "rewritten_elsewhere",
+_NAMES = names(
+    "same_picture changed fit changed_area change_gap changed_at_point change_in_element moved moves "
+    "moved_as_told labels_kept labels_new labels_gone headings_new acted_in_headings acted_in_new "
+    "acted_still_there headings_of_others element_stays changed_elsewhere rewritten_elsewhere"
 )
 TRANSITION = (*_NAMES, *(f"is_{name}" for name in KINDS))
 """The features of a transition, in order."""
