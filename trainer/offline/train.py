@@ -24,7 +24,7 @@ from trainer.modeling.processor import Processor
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.epoch_alignment import as_trained
 from trainer.offline.held_out import Measure, measure
-from trainer.offline.pass_band import in_band
+from trainer.offline.pass_band import in_band, write_grades
 from trainer.offline.rl_metrics import metrics_of
 from trainer.offline.run import OfflineRun, traces_decide
 from trainer.offline.tasks import RlTask, choose, complete_episodes, tasks_of
@@ -59,7 +59,8 @@ def train_offline(
     device: str = "cpu",
     adapters: Path | None = None,
 ) -> OfflineResult:
-    """Train the specialist `config.domain` from the checkpoint folder `start` and save it, with `rl.json`, in `out`.
+    """Train the specialist `config.domain` from the checkpoint folder `start` and save it, with `rl.json` (and
+    `grades.parquet` where tasks are tried before the run), in `out`.
 
     Rows are dicts of the Samples table with picture bytes; those of other domains are passed over.
     `validation_rows` find the peak; without any, a tenth of the training clusters is set aside. `state_dir` names a
@@ -74,9 +75,10 @@ def train_offline(
         loaded.processor, train_rows, validation_rows, held_out_rows, config
     )
     band: dict[str, int] = {}
+    tried, successes = train, list[int]()
     if config.pass_band:
         with deterministic(device, config.threads):
-            train, band = in_band(loaded, train, config, config.pass_band)
+            train, successes, band = in_band(loaded, train, config, config.pass_band)
     emit(
         {
             "kind": "start",
@@ -113,6 +115,8 @@ def train_offline(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
+    if config.pass_band:
+        write_grades(folder, tried, successes, config.pass_band.tries)
     plain = config.run_part()
     # how histories are to be written goes with the weights that learned from them
     loaded.processor.preset = as_trained(loaded.processor.preset, run.state.shown, run.state.peak_update)

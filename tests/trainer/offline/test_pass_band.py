@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from drawn import make_rows, scroll_rows
 
 from trainer.data.row_sources import ListSource
 from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
-from trainer.offline.pass_band import in_band, weights_of
+from trainer.offline.pass_band import GRADES, grade_of, in_band, weights_of
 from trainer.offline.tasks import tasks_of
 from trainer.offline.train import train_offline
 from trainer.settings.offline import OfflineConfig, PassBand
@@ -40,6 +42,11 @@ CONFIG = OfflineConfig(
 )
 def test_no_task_at_either_end_is_left_whatever_the_band(low: float, high: float, expected: list[float]) -> None:
     assert weights_of(range(5), PassBand(tries=4, low=low, high=high)) == expected
+
+
+def test_grades_by_hand() -> None:
+    assert [grade_of(count, 4) for count in range(5)] == [5, 4, 3, 2, 1]
+    assert [grade_of(count, 8) for count in (0, 1, 2, 4, 7, 8)] == [5, 5, 4, 3, 1, 1]
 
 
 def test_what_cannot_be_is_refused() -> None:
@@ -72,11 +79,11 @@ def loaded(start: Path) -> Checkpoint:
 @pytest.mark.slow
 def test_what_is_sometimes_done_is_trained_on(loaded: Checkpoint, start: Path, tmp_path: Path) -> None:
     tasks = tasks_of(scroll_rows(8, 2), "web", loaded.processor)[0]
-    kept, counted = in_band(loaded, tasks, CONFIG, PassBand(tries=6))
+    kept, successes, counted = in_band(loaded, tasks, CONFIG, PassBand(tries=6))
     assert sum(counted.values()) == len(tasks) == 24
     assert len(kept) == 24 - counted.get("0/6", 0) - counted.get("6/6", 0)
     assert 0 < len(kept) < 24
-    assert in_band(loaded, tasks, CONFIG, PassBand(tries=6)) == (kept, counted)
+    assert in_band(loaded, tasks, CONFIG, PassBand(tries=6)) == (kept, successes, counted)
     events: list[dict[str, Any]] = []
     metrics = train_offline(
         start, scroll_rows(12, 2), scroll_rows(4, 3), tmp_path / "out", CONFIG, on_event=events.append
@@ -84,6 +91,9 @@ def test_what_is_sometimes_done_is_trained_on(loaded: Checkpoint, start: Path, t
     tried = metrics["pass_band"]
     assert metrics["tasks"]["train"] == sum(tried.values()) - tried.get("0/6", 0) - tried.get("6/6", 0)
     assert events[0]["pass_band"] == tried
+    grades = pq.read_table(tmp_path / "out" / GRADES).to_pylist()
+    assert Counter(f"{one['successes']}/{one['tries']}" for one in grades) == tried
+    assert all(one["grade"] == grade_of(one["successes"], 6) for one in grades)
 
 
 @pytest.mark.slow

@@ -38,9 +38,11 @@ class TablePolicy:
         config: GrpoConfig,
         trajectories: Sequence[int] | None = None,
         own: torch.Tensor | None = None,
+        behaviour: torch.Tensor | None = None,
     ) -> LossParts:
         """One step of the optimiser on the actions that the present weights drew. `trajectories`: which one each action
-        is of; None: each is one of its own. `own` [actions, 1]: their advantages, in place of the trajectories'."""
+        is of; None: each is one of its own. `own` [actions, 1]: their advantages, in place of the trajectories';
+        `behaviour` [actions, 1]: log-probabilities of the policies that drew them, where those are others."""
         owners = list(range(len(states))) if trajectories is None else list(trajectories)
         # A trajectory's own length: the loss may weigh its tokens by it.
         lengths = [0] * len(advantages.values)
@@ -64,6 +66,7 @@ class TablePolicy:
             config,
             reference_SL=reference,
             entropy_SL=entropy,
+            behaviour_SL=behaviour,
             advantage_SL=own,
         )
         self.optimizer.zero_grad()
