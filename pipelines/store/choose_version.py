@@ -131,11 +131,13 @@ def roll_back(
             version = _earlier(history, str(current), {one.manifest.version for one in found})
         if version is None:
             raise StoreError(
-                f"{asset}: the journal knows no earlier version than {current}; name one with --to, of: {_told(found)}"
+                f"{asset}: the journal knows no earlier version than {current}; name one (--to, in the UI `version`), "
+                f"of: {_told(found)}"
             )
         if version == current:
             raise StoreError(
-                f"{asset}: {version} is {alias or 'current'} already; name another with --to, of: {_told(found)}"
+                f"{asset}: {version} is {alias or 'current'} already; name another (--to, in the UI `version`), "
+                f"of: {_told(found)}"
             )
         return _change(store, _named(found, asset, version), "rolled back", why, force, alias)
 
