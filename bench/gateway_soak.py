@@ -30,6 +30,7 @@ class GatewaySoak:
     """A soak under way; all it writes lies in `folder`. Its own are `keep_up()`, which starts what is down, and
     `strike_inside(kind)`, which kills one of a kind that is neither a node nor the authority."""
 
+    nodes: int
     kinds: tuple[str, ...]
     """What is killed, as often as it stands here, in rounds of a random order."""
 
@@ -41,11 +42,6 @@ class GatewaySoak:
         self.kills: Counter[str] = Counter()
         self.readmitted = 0
         self._next: list[str] = []
-
-    def begin_gateway(self, nodes: int) -> None:
-        self.gateway.start_authority(probe_s=PROBE_S)
-        for n in range(nodes):
-            self.gateway.start_node(f"n{n}")
 
     def start(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
         """A process of the soak; what it says goes to `output.log`."""
@@ -59,8 +55,9 @@ class GatewaySoak:
         authority = self.gateway.authority
         if authority is None or authority.process.poll() is not None:
             self.gateway.start_authority(probe_s=PROBE_S)
-        for name, node in list(self.gateway.nodes.items()):
-            if node.process.poll() is not None:
+        for name in (f"n{n}" for n in range(self.nodes)):
+            node = self.gateway.nodes.get(name)
+            if node is None or node.process.poll() is not None:
                 self.gateway.start_node(name)
         status, said = self.gateway.call("GET", "/v1/devices")
         devices: list[dict[str, Any]] = said["devices"] if status == 200 else []
@@ -78,9 +75,8 @@ class GatewaySoak:
         if kind not in ("node", "authority"):
             self.strike_inside(kind)
             return
-        node = self.gateway.nodes[self.rng.choice(sorted(self.gateway.nodes))]
-        killed = node if kind == "node" else self.gateway.authority
-        if killed is not None:
+        node = self.gateway.nodes.get(f"n{self.rng.randrange(self.nodes)}")
+        if (killed := node if kind == "node" else self.gateway.authority) is not None:
             killed.stop(signal.SIGKILL)
             self.kills[kind] += 1
 

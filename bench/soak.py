@@ -40,7 +40,7 @@ from generators.generation.verify import Verifier
 from generators.worlds.serve_sites import serve_sites
 from pipelines.store import Store
 
-NODES, SHARDS, THREADS = 3, 2, 2
+SHARDS, THREADS = 2, 2
 FROZEN_S = 8.0
 FINISH_S = 600.0
 """How long the outstanding tasks may take after the last kill."""
@@ -78,6 +78,7 @@ class Part:
 class Soak(GatewaySoak):
     """See the module."""
 
+    nodes = 3
     kinds = ("device", "device", "device", "node", "node", "worker", "worker", "authority")
 
     def __init__(self, folder: Path, seed: int, browsers: int, phones: int) -> None:
@@ -88,8 +89,10 @@ class Soak(GatewaySoak):
         self.but: tuple[str, ...] = ()
 
     def begin(self, site_url: str) -> None:
-        self.begin_gateway(NODES)
-        self.gateway.until_nodes(NODES)
+        while len(self.gateway.nodes) < self.nodes:
+            with contextlib.suppress(*NOT_YET):
+                self.keep_gateway()
+        self.gateway.until_nodes(self.nodes)
         for n in range(self.browsers):
             port = free_port()
             self.parts.append(Part(f"browser-{n}", "device", lambda port=port: self._browser(port)))  # type: ignore[misc]

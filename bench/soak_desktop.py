@@ -111,16 +111,13 @@ def locks() -> set[str]:
 class DesktopSoak(GatewaySoak):
     """See the module."""
 
+    nodes = 1
     kinds = ("program", "program", "xvfb", "keeper", "desktop", "worker", "worker", "node", "authority")
 
     def __init__(self, folder: Path, seed: int) -> None:
         super().__init__(folder, seed)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.known: dict[str, str] = {}
-
-    def begin(self) -> None:
-        self.begin_gateway(1)
-        self.keep_up()
 
     def _run(self, *arguments: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, __file__, *arguments, "--folder", str(self.folder)]
@@ -217,7 +214,6 @@ def soak(minutes: float, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as name:
         run = DesktopSoak(Path(name), seed)
         try:
-            run.begin()
             run.kill_for(minutes)
         finally:
             leases = run.stop()
