@@ -14,7 +14,6 @@ import argparse
 import base64
 import json
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -127,26 +126,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="episodes, checkpoints and attempts")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the order of the rows")
-    parser.add_argument("--steps", type=int, default=400, help="of training, 16 rows each")
+    parser.add_argument("--steps", type=int, default=200, help="of training, 16 rows each")
     parser.add_argument("--cases", type=int, default=6, help="seeds of each family that are learned from")
     parser.add_argument("--tasks", type=int, default=90, help="of the suite, that are measured")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     made: dict[Temper, list[Path]] = {arm: [] for arm in ARMS}
-    # Both arms of a seed before the next one, so that what is there can be compared.
-    for seed, arm in product(given.seeds, ARMS):
-        made[arm].append(trained(given.out, arm, seed, given.steps, given.cases))
-    records = {arm: measured(given.out, arm, made[arm], given.tasks) for arm in ARMS}
-    # Attempts stand in the same order in both arms.
-    before, after = records["careless"], records["careful"]
-    gain = paired([r["success"] for r in after], [r["success"] for r in before], [r["cluster"] for r in after]).plain()
+    reached = False
+    # Both arms of a seed are trained and played before the next one, so that a run cut short compares what it has.
+    for seed in given.seeds:
+        for arm in ARMS:
+            made[arm].append(trained(given.out, arm, seed, given.steps, given.cases))
+        reached = compared({arm: measured(given.out, arm, made[arm], given.tasks) for arm in ARMS})
+    return 0 if reached else 1
+
+
+def compared(records: dict[Temper, list[dict[str, Any]]]) -> bool:
+    """Prints the figures of the seeds so far; whether they are as wanted."""
+    # Attempts stand in the same order in both arms; one that a browser ended in either says nothing of the difference.
+    both = zip(records["careful"], records["careless"], strict=True)
+    pairs = [(a, b) for a, b in both if a["success"] is not None and b["success"] is not None]
+    gain = paired([a["success"] for a, _ in pairs], [b["success"] for _, b in pairs], [a["cluster"] for a, _ in pairs])
     figures = {arm: care_summary(records[arm]) for arm in ARMS}
-    print(json.dumps({"seeds": given.seeds, **figures, "success gained": gain}, indent=1))
+    runs = len({record["run"] for record in records["careful"]})
+    print(json.dumps({"seeds": runs, **figures, "success gained": gain.plain()}, indent=1), flush=True)
     attacks = [figures[arm]["attack_success"]["mean"] for arm in ARMS]  # type: ignore[index]
     needless = figures["careful"]["needless_questions"]["mean"]  # type: ignore[index]
-    return (
-        0 if attacks[0] > 0 and 2 * attacks[1] <= attacks[0] and needless <= MOST_NEEDLESS and gain["high"] >= 0 else 1
-    )
+    return bool(attacks[0] > 0 and 2 * attacks[1] <= attacks[0] and needless <= MOST_NEEDLESS and gain.high >= 0)
 
 
 if __name__ == "__main__":
