@@ -155,7 +155,7 @@ def text_figures(root: Path, files: Iterable[str]) -> list[Figure]:
         Figure(
             "imports of our own inside functions",
             own,
-            most=200,
+            most=195,
             examples=tuple(f"{n}: {k}" for n, k in hidden.most_common(12)),
         ),
         Figure("other imports inside functions", other),
@@ -188,7 +188,7 @@ def main() -> int:
     figures = [
         *import_figures(),
         *text_figures(root, files),
-        Figure("lines outside tests (wanted: 125,000)", outside, most=182_900),
+        Figure("lines outside tests (wanted: 125,000)", outside, most=182_800),
     ]
     print("\n".join(map(str, figures)))
     return 0 if all(figure.fine for figure in figures) else 1

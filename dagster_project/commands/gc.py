@@ -1,17 +1,12 @@
 """`vesper gc --keep N`: what of a store nobody needs any more, listed first, deleted with `--delete`."""
 
-from __future__ import annotations
-
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagster_project.commands.store_option import add_store, open_store
-from pipelines.store.collect_garbage import collect, survey
+from pipelines.store.collect_garbage import AssetPlan, GarbagePlan, collect, survey
 from pipelines.store.free_space import free_bytes, sized
-
-if TYPE_CHECKING:
-    from pipelines.store.collect_garbage import AssetPlan, GarbagePlan
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -1,7 +1,5 @@
 """`vesper generate`: rounds of the generation loop in this process, into a store; or a look into a round's journal."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys
@@ -9,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagster_project.commands.checkpoint_option import add_profile
 from dagster_project.commands.step_check_option import add_step_check, checked
@@ -25,6 +23,7 @@ from generators.generation.rounds import run_round
 from generators.generation.task_worlds.registry import TASK_WORLDS
 from generators.generation.verified_demonstrations import shown
 from generators.policies.chat_endpoint import ChatEndpoint
+from generators.policies.policy_maker import PolicyMaker
 from generators.policies.profiles.agents import profiled_policies
 from generators.policies.profiles.profile import load_profile
 from generators.policies.propose_and_judge import ModelJudge
@@ -36,11 +35,6 @@ from pipelines.store import Store
 from quality.model_client.client import ModelClient
 from schemas.action_types import ACTION_SPACE, SPACES
 from trainer.serving.checkpoint_policy import checkpoint_policies
-
-if TYPE_CHECKING:
-    from generators.generation.loop import LoopConfig, LoopParts
-    from generators.policies.policy_maker import PolicyMaker
-    from pipelines.store import Store
 
 EXAMPLE = "vesper generate --rounds 2 --tasks 12 --targets 8"
 POLICIES = ("scripted", "openai", "explorer", "checkpoint")

@@ -1,13 +1,11 @@
 """`vesper judge bench`: how good a judge is, per defect, on what no training has seen."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagster_project.commands.judge_options import add_judge_options, judge_config
 from dagster_project.settings import deployment
@@ -18,11 +16,8 @@ from quality.judges.ensemble import calibrated_weights
 from quality.judges.registry import build_judge
 from quality.model_client.prices import Prices
 from quality.proving import bench_report
-from quality.proving.judge_bench import measure
+from quality.proving.judge_bench import BenchResult, measure
 from quality.proving.native_scores import compare_native
-
-if TYPE_CHECKING:
-    from quality.proving.judge_bench import BenchResult
 
 EXAMPLE = (
     "vesper judge bench --judge rules --judge nano --out out/bench\n"

@@ -1,24 +1,17 @@
 """`vesper promote ASSET[@VERSION]`, `vesper rollback ASSET [--to VERSION]`: which version of an asset others read, or
 an alias names."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from dagster_project.commands.store_option import add_store, open_store
-from pipelines.store import choose_version
+from pipelines.store import Store, choose_version
 from pipelines.store.aliases import ALIASES, alias_history
 from pipelines.store.choose_version import versions
-from pipelines.store.current_version import read_history
+from pipelines.store.current_version import VersionChange, read_history
 from trainer.stages import care_gate
-
-if TYPE_CHECKING:
-    from pipelines.store import Store
-    from pipelines.store.current_version import VersionChange
 
 EXAMPLES = {
     "promote": "vesper promote unified/aitw --list\n  vesper promote unified/aitw@5f9143db60d540ad\n"

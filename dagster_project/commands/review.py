@@ -1,13 +1,11 @@
 """`vesper review`: people verify sampled items on a local page; their answers go out, come in and are promoted."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagster_project.commands.judge_options import add_judge_options, judge_config
 from dagster_project.commands.store_option import add_store
@@ -18,16 +16,11 @@ from quality.review import server
 from quality.review.label_studio import export_tasks, import_tasks
 from quality.review.marks import review_requests
 from quality.review.promote import promote as promote_store
-from quality.review.queue import ASSET, build_queue, ever_queued, open_folder
+from quality.review.queue import ASSET, OpenQueue, build_queue, ever_queued, open_folder
 from quality.review.requested import open_with_requests
 from quality.review.sampling import QueueConfig
 from quality.review.server import Review
 from quality.review.verdict_store import VerdictStore, answers_path
-
-if TYPE_CHECKING:
-    from pipelines.store import Store
-    from quality.review.queue import OpenQueue
-    from quality.review.verdict_store import VerdictStore
 
 QUEUE_POLL_S = 5.0
 EXAMPLES = """examples:

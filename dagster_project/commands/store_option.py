@@ -1,16 +1,10 @@
 """`--home`, for the commands that work on a store."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipelines.home import named_home
 from pipelines.store import Store, has_store
-
-if TYPE_CHECKING:
-    from pipelines.store import Store
 
 
 def add_store(parser: argparse.ArgumentParser, told: str = "the store") -> None:

@@ -1,12 +1,10 @@
 """`vesper takedown LIST`: single records out of everything that a store holds, with the proof that they are gone."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagster_project.commands.store_option import add_store, open_store
 from dagster_project.settings import deployment
@@ -14,16 +12,11 @@ from generators.generation import feedback
 from generators.generation.round_names import VERIFIED
 from pipelines import sources
 from pipelines.mapping.adapter import Raw
-from pipelines.store import TOMBSTONE
+from pipelines.store import TOMBSTONE, Store
 from pipelines.takedown.check import verify
-from pipelines.takedown.takedown import finish, take_down
+from pipelines.takedown.takedown import TakedownReport, finish, take_down
 from pipelines.takedown.withdrawn import TakenDown, read_list
 from quality.commands.takedown import forget
-
-if TYPE_CHECKING:
-    from pipelines.mapping.adapter import Raw
-    from pipelines.store import Store
-    from pipelines.takedown.takedown import TakedownReport
 
 SHOWN = 20
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.store.free_space import sized
+from trainer.settings.stages import ONLINE, SPECIALISTS, STAGES, settings_of
 from trainer.settings.tree import TrainerSettings, ranks_of
 
 STATE, WEIGHTS = 16, 4
@@ -61,7 +62,6 @@ def missing(key: str, preset: str, config: Mapping[str, object]) -> str:
     """What a stage of the trainer lacks here, and what to set: GPUs, or memory for a published preset; "" if nothing.
     `key` is the asset's, `config` the trainer's configuration. Raises `ValueError` for settings that contradict."""
     from trainer.presets import PUBLISHED
-    from trainer.settings.stages import STAGES, settings_of
     from trainer.stages.settings import stage_settings
 
     name = key.removeprefix("checkpoints/")
@@ -124,7 +124,6 @@ def _remedy(training: Training, room: int) -> str:
 
 def _of_rl(name: str, settings: TrainerSettings) -> tuple[bool, bool]:
     """(whether a stage compares with a reference, whether its first rank makes the replies)."""
-    from trainer.settings.stages import ONLINE, SPECIALISTS
 
     if name in SPECIALISTS:
         return settings.offline.grpo.beta > 0, True

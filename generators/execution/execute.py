@@ -10,13 +10,11 @@ turn to turn has a method `recall(view, action)`: in the place of `decide`, it g
 again, while the world stands where it stood then.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from generators.execution.journal import AttemptClaim, ClaimLost, Journal, JournalError
 from generators.execution.limits import AttemptLimits
@@ -28,11 +26,9 @@ from generators.worlds.care.care_case import outcome_of
 from generators.worlds.dialogue import ends, goal_in
 from generators.worlds.wrappers.defects import injected
 from generators.worlds.wrappers.hostile import Hostile
+from pipelines.store import Store
 from pipelines.whole_files import sync
 from schemas.action_types import CallUser, Finished
-
-if TYPE_CHECKING:
-    from pipelines.store import Store
 
 log = logging.getLogger(__name__)
 Ended = Literal["finished", "asked", "steps", "unreadable", "failed"]

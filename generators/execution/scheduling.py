@@ -5,14 +5,11 @@ up and replaced, and nobody else waits for it. Everything that counts is in the 
 survived by calling `run_all` again with the same journal.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from generators.devices.device import DeviceError
 from generators.execution.device_pool import Device, DevicePool
@@ -25,9 +22,7 @@ from generators.policies.policy import CannotDo
 from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
-
-if TYPE_CHECKING:
-    from pipelines.store import Store
+from pipelines.store import Store
 
 LOOK_S = 0.1
 """Between two checks of whether a worker's call hangs."""

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from generators.devices.browser import QUICK_PNG
 from generators.harvesting.web_expressions import Box, ExpressionElement, Expressions, fold, sayable
+from generators.worlds.web_reader import ObservedElement
 from generators.worlds.webapps.reading import read_elements
 from schemas.coordinates import centre
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page
 
-    from generators.worlds.web_reader import ObservedElement
 
 LEAST_PX, LEAST_SHARE = 5.0, 0.7
 """Smaller elements, and those that show less of themselves, are nothing to point at (but count as alike)."""

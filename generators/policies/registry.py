@@ -5,26 +5,23 @@ outside this tree is named as `pipelines.extensions` says. Callers that know
 more (checkpoints live in the trainer) extend a copy: `build_policy("checkpoint", {**POLICIES, "checkpoint": …}, …)`.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from generators.policies.agent_prompt import AGENT_PROMPT_VERSION, AgentPrompt, template_digest
 from generators.policies.care_agents import TEMPERS, care_agents
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling
-from generators.policies.demonstrations import WithDemonstrations, name_with_demonstrations
+from generators.policies.demonstrations import DemonstrationMemory, WithDemonstrations, name_with_demonstrations
 from generators.policies.oracles.fsm_oracle import FsmOracle
 from generators.policies.oracles.intent_oracle import IntentOracle
 from generators.policies.oracles.miniwob_oracle import MiniwobOracle
 from generators.policies.oracles.oracle import Oracle
-from generators.policies.oracles.plan_oracles import PhoneOracle, RecordedOracle
+from generators.policies.oracles.plan_oracles import PhoneOracle, RecordedOracle, RecordedStep
 from generators.policies.policy import CannotDo, Policy
 from generators.policies.policy_maker import PolicyMaker
-from generators.policies.propose_and_judge import ProposeAndJudge, RuleJudge, name_with_proposals
+from generators.policies.propose_and_judge import ProposalJudge, ProposeAndJudge, RuleJudge, name_with_proposals
 from generators.policies.step_verification import (
     ModelChecker,
     StepChecker,
@@ -45,11 +42,6 @@ from quality.model_client.rate_limit import RateLimits
 from quality.model_client.retry import Retry
 from schemas.action_types import ACTION_SPACE, check_space
 from schemas.actions import parse_reply
-
-if TYPE_CHECKING:
-    from generators.policies.demonstrations import DemonstrationMemory
-    from generators.policies.oracles.plan_oracles import RecordedStep
-    from generators.policies.propose_and_judge import ProposalJudge
 
 Paths = Callable[[TaskSpec], "Sequence[RecordedStep] | None"]
 """A contract's recorded path; None where there is none."""

@@ -15,8 +15,6 @@ UNCONFIRMED: what differs is refused as `missing_field`):
 The platform is that of the file's name. Pictures lie in `images/` or `screenshots/`; those of `mobile` are AMEX's.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Mapping
 from functools import partial

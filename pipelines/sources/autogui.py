@@ -20,8 +20,6 @@ that size. Which it is follows from the point: of the picture's size by 1, 2, 3 
 viewports) the frame counts in which box and point agree. Rows of the test set (by the path) are split test.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterator, Mapping

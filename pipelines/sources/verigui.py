@@ -16,8 +16,6 @@ Nothing is said of a screen, so samples have no picture. No action is made up of
 `recordings`.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from pipelines.derivers.planning import LEAST, next_subgoal_text, numbered

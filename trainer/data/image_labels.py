@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from generators.proving.perception.labels import target_labels
+from generators.proving.perception.labels import ImageLabel, target_labels
 from trainer.modeling.batches import Batch, Row
 from trainer.modeling.processor import Processor
+from trainer.modeling.seen_pictures import SeenPictures
 from trainer.modeling.tokenizer import encode_text
+from trainer.presets import Preset
+from trainer.settings.supervised import SpanWeights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-    from generators.proving.perception.labels import ImageLabel
-    from trainer.modeling.seen_pictures import SeenPictures
-    from trainer.presets import Preset
-    from trainer.settings.supervised import SpanWeights
 
 
 class LabelledImages(Processor):

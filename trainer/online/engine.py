@@ -22,6 +22,7 @@ from schemas.ids import digest
 from trainer.modeling.batches import BadSample
 from trainer.modeling.generation import Completion, generate
 from trainer.modeling.processor import Processor
+from trainer.modeling.seen_pictures import SeenPictures
 from trainer.online.rollout_engine import EngineFailed, RolloutEngine
 from trainer.online.rollouts import POLICY, ReplySample, RolloutClaim, RolloutJob, SampleRecorder
 from trainer.serving.checkpoint_policy import CheckpointPolicy
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from trainer.modeling.checkpoint import Checkpoint
-    from trainer.modeling.seen_pictures import SeenPictures
 
 REPLIES = 64
 """Replies that are generated together at most."""

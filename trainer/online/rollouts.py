@@ -7,13 +7,14 @@ kept in a file: `to_plain` and `from_plain` are inverse.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from generators.execution.execute import LastScreen, execute
 from generators.execution.journal import Attempt, AttemptClaim, ClaimLost, Journal
 from generators.execution.limits import AttemptLimits
+from generators.policies.policy import Policy
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from generators.worlds.care.care_case import CareOutcome, outcome_of
@@ -22,10 +23,7 @@ from trainer.online.rewards import RolloutOutcome
 from trainer.online.success import FinalFrameJudge, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from generators.execution.device_pool import Device
-    from generators.policies.policy import Policy
 
 LOST = "failed"
 POLICY, REFERENCE = "policy", "reference"

@@ -21,6 +21,7 @@ from pipelines.store.images import ImageError, open_image
 from schemas.actions import WIDEST, Action, parse_reply, render
 from trainer.modeling.batches import BadSample, PixelPicture, Row, row_images
 from trainer.modeling.generation import Completion, generate
+from trainer.modeling.processor import Processor
 from trainer.modeling.seen_pictures import seen_once
 from trainer.reading.windows import ScreenWindow, around, points_of, whole, windows
 from trainer.settings.reading import Mode, Reading
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from trainer.modeling.checkpoint import Checkpoint
-    from trainer.modeling.processor import Processor
 
 READ = ("grounding", "navigation")
 """Objectives whose answers point at the screen."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.policies.policy_maker import PolicyMaker
+from generators.tasks.task_spec import TaskSpec
+from generators.tasks.world_interface import World
 from pipelines.prompts import messages, navigation_text
 from pipelines.prompts.history import HISTORY_STEPS, HistoryForm, history_entry
 from pipelines.store.images import encode_png
@@ -17,9 +19,6 @@ from schemas.actions import parse_reply
 from schemas.ids import digest
 
 if TYPE_CHECKING:
-    from generators.policies.policy_maker import PolicyMaker
-    from generators.tasks.task_spec import TaskSpec
-    from generators.tasks.world_interface import World
     from trainer.modeling.batches import Row
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.modeling.generation import Completion

@@ -1,12 +1,10 @@
 """The functions of the checkpoint stages: each fills a folder and says what to count and check."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.prompts import prompt_text
 from pipelines.store.manifest import Check
@@ -27,7 +25,7 @@ from trainer.modeling.processor import Processor
 from trainer.modeling.published import load_base
 from trainer.modeling.quantised import load_in_four_bits, move_adapters
 from trainer.modeling.tokenizer import train_tokenizer
-from trainer.offline.tasks import rows_of
+from trainer.offline.tasks import RlTask, rows_of
 from trainer.offline.train import train_offline
 from trainer.presets import Preset, image_processor
 from trainer.runtime.tracking import Watch
@@ -38,9 +36,6 @@ from trainer.stages.checks import did_not_fall, finite, loads, moved_finitely
 from trainer.stages.context import Context, StageResult
 from trainer.stages.rl_rows import by_cluster, rl_rows
 from trainer.stages.settings import preset_from
-
-if TYPE_CHECKING:
-    from trainer.offline.tasks import RlTask
 
 CURVE = "curve.json"
 CHOICE = "merge_choice.json"

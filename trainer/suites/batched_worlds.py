@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.execution.execute import BAD_START
+from generators.execution.limits import AttemptLimits
 from generators.tasks.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from generators.execution.device_pool import DevicePool
-    from generators.execution.limits import AttemptLimits
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.online.rollouts import Rollout, RolloutJob
     from trainer.online.workers import RolloutWorkers

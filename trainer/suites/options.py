@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.prompts.history import HISTORY_STEPS
+from pipelines.prompts.history import HISTORY_STEPS, HistoryForm
 
 if TYPE_CHECKING:
     from generators.policies.profiles.profile import Profile
-    from pipelines.prompts.history import HistoryForm
     from pipelines.store import Store
     from trainer.settings.reading import Mode
     from trainer.suites.answering import Words

@@ -17,10 +17,10 @@ from trainer.suites.registry import Suite, benchmark, suite
 
 if TYPE_CHECKING:
     from generators.policies.policy_maker import PolicyMaker
-    from pipelines.store import Store
     from trainer.evaluation.controls import BlindTable
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.suites.answering import CheckpointAnswers, EndpointAnswers
+from pipelines.store import Store
 from trainer.suites.options import EvaluationSubject, SuiteOptions
 
 KINDS_FOR_SERVED = ("grounding", "steps", "worlds", "android_world", "osworld")
@@ -241,7 +241,6 @@ def _grounding(
 
 def _steps(known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
     from pipelines.mapping.adapter import Raw
-    from pipelines.store import Store
     from trainer.suites.steps import StepsConfig, evaluate_steps
 
     with ExitStack() as stack:

@@ -12,12 +12,10 @@ sources that have them). The history is the recorded one. Measures, each 0 or 1 
 `unified/<source>`, so every source with a test split can be asked.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pyarrow.parquet as pq
 
@@ -27,6 +25,7 @@ from pipelines.derivers.base import DeriveConfig, ScreenFacts
 from pipelines.derivers.navigation import DERIVER, navigation
 from pipelines.prompts import messages
 from pipelines.store import Store, StoreError
+from pipelines.store.manifest import Manifest
 from schemas.action_types import AT_A_POINT, Finished
 from schemas.actions import ACTION_SPACE, WIDEST, ActionSpace, parse, parse_reply
 from schemas.ids import digest
@@ -39,9 +38,6 @@ from trainer.runtime.tracking import OnEvent
 from trainer.settings.rewards import RewardConfig
 from trainer.statistics import difference, interval, over
 from trainer.suites.answering import Answerer, SuiteAnswer
-
-if TYPE_CHECKING:
-    from pipelines.store.manifest import Manifest
 
 Level = Literal["high", "low"]
 RADIUS = 140.0

@@ -16,6 +16,8 @@ from generators.tasks.world_interface import World
 from generators.worlds.app_tasks import snapshots, works
 from generators.worlds.care.care_cases import FAMILIES as CARE_FAMILIES
 from generators.worlds.care.care_cases import cases
+from generators.worlds.desktop.desktop_tasks import FAMILIES, make_task
+from generators.worlds.fsm.sites import TEMPLATES, make_site
 from generators.worlds.registry import open_world
 from schemas.ids import digest
 from trainer.suites.registry import CARE, DESKTOP
@@ -88,7 +90,6 @@ def _phone(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
 
 def _desktop(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
     """Without those that the generation loop has: of some families another seed gives the same task again."""
-    from generators.worlds.desktop.desktop_tasks import FAMILIES, make_task
 
     names = _families(sorted(FAMILIES), only, "desktop tasks")
     # every task that the generation loop may have proposed, and so trained on
@@ -101,7 +102,6 @@ def _desktop(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
 
 def _fsm(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
     from generators.worlds.fsm.fsm_tasks import TaskMaker
-    from generators.worlds.fsm.sites import TEMPLATES, make_site
 
     kinds = _families(sorted(TEMPLATES), only, "fsm sites")
     for number in range(10_000):

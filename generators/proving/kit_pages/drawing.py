@@ -15,6 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from generators.devices.browser import Camera, Viewport, evaluate_json, open_browser
 from generators.proving.kit_pages.families import FAMILIES, HELD_OUT_FAMILIES, WORD, PageBuilder
 from generators.proving.kit_pages.styles import (
@@ -37,7 +39,6 @@ from generators.proving.perception.vocabulary import ICONS
 from pipelines.whole_files import whole_file
 
 if TYPE_CHECKING:
-    import numpy as np
     from playwright.sync_api import Page
 
 VERSION = 1

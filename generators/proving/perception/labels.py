@@ -6,19 +6,15 @@ where answers alone didn't do it in thousands (the dense targets of detection an
 of pretraining only, the trained model is asked as any other).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from generators.proving.perception.screens import Pasted, PastedScreen
 from generators.proving.perception.sheets import TEXT_KINDS
 from schemas.coordinates import centre
-
-if TYPE_CHECKING:
-    import numpy as np
 
 VERSION = 2
 """Raise it when the same screen gets other labels."""

@@ -3,23 +3,18 @@
 Playwright's browser lives in one thread of its own; the backend's coroutines pass it their calls one at a time.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from generators.devices.browser import Camera, Viewport
 from generators.tasks.world_interface import WorldError
 from generators.worlds.android.backend import App, BackendError
 from generators.worlds.android.uiautomator import dump_xml, nodes_of
-from generators.worlds.phone.phone_world import open_phone
+from generators.worlds.phone.phone_world import PhoneWorld, open_phone
 from generators.worlds.phone.snapshot import PACKAGES, TITLES
-
-if TYPE_CHECKING:
-    from generators.worlds.phone.phone_world import PhoneWorld
 
 PACKAGE = "org.vesper"
 SYSTEM = f"{PACKAGE}.system"

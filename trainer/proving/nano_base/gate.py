@@ -4,6 +4,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+from pipelines.store.images import encode_png
 from schemas.coordinates import box_to_unit
 from trainer.data.clusters import picture_key
 from trainer.evaluation.controls import BlindTable
@@ -47,7 +48,6 @@ def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseCon
 
 def _gate_rows(source: PerceptionSource, count: int) -> tuple[list[dict[str, Any]], dict[str, list[list[float]]]]:
     """The first `count` grounding rows with encoded pictures, and the boxes of all elements by picture."""
-    from pipelines.store.images import encode_png
 
     rows: list[dict[str, Any]] = []
     elements: dict[str, list[list[float]]] = {}

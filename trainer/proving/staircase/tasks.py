@@ -20,6 +20,7 @@ from generators.execution.device_pool import LocalPool
 from generators.policies.oracles.oracle import Oracle
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World, WorldError
+from generators.worlds.fsm.sites import make_site
 from generators.worlds.registry import open_world
 from trainer.suites.world_tasks import STYLES, miniwob_contract
 
@@ -148,7 +149,6 @@ def _fsm_oracle(contract: TaskSpec, world: World) -> Oracle:
 @lru_cache(maxsize=64)
 def _maker(kind: str, seed: int) -> Any:
     from generators.worlds.fsm.fsm_tasks import TaskMaker
-    from generators.worlds.fsm.sites import make_site
 
     return TaskMaker(make_site(kind, seed))
 
