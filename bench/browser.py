@@ -31,7 +31,7 @@ from schemas.tables import Samples, Screens, Steps, Verdicts
 
 PART_ROWS = 24_576
 SOURCES = 12
-NOUNS = (
+NOUNS = [
     "alarm",
     "album",
     "cart",
@@ -44,8 +44,8 @@ NOUNS = (
     "profile",
     "search",
     "video",
-)
-PLACES = ("archive", "calendar", "gallery", "home", "menu", "settings")
+]
+PLACES = ["archive", "calendar", "gallery", "home", "menu", "settings"]
 WORDS = [f"{place} {noun}" for place in PLACES for noun in NOUNS]
 REASONS = (
     "the box has a size and something in it",

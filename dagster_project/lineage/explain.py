@@ -22,21 +22,10 @@ from pipelines.mapping.adapter import Raw, Record
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 from schemas.ids import GENERATED_SOURCE, canonical_json
+from schemas.tables import Verdicts
 from trainer.worth import tables as worth
 
-VERDICT = [
-    "item_id",
-    "round",
-    "score",
-    "alignment",
-    "reachability",
-    "disposition",
-    "reason",
-    "confidence",
-    "judge",
-    "model",
-    "rubric_version",
-]
+VERDICT = Verdicts.schema.names
 STEP = [
     "source",
     "episode_id",

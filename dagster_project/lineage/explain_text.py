@@ -88,20 +88,9 @@ def _rows(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
 
 def _verdicts(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
     yield f"verdicts: {len(rows)}"
-    head = ("item", "round", "score", "disposition", "judge", "model", "rubric", "reason")
-    cells = [
-        [
-            r["item_id"],
-            r["round"],
-            r["score"],
-            r["disposition"],
-            r["judge"],
-            r["model"],
-            r["rubric_version"],
-            r["reason"],
-        ]
-        for r in _some(rows)
-    ]
+    columns = ["item_id", "round", "score", "disposition", "judge", "model", "rubric_version", "reason"]
+    cells = [[row[name] for name in columns] for row in _some(rows)]
+    head = [name.removesuffix("_id").removesuffix("_version") for name in columns]
     if cells:
         yield from (f"  {line}" for line in table(head, cells, 70))
 
