@@ -221,6 +221,24 @@ class Manifest:
         plain["checks"] = [Check(**check) for check in plain["checks"]]
         return cls(**plain, folder=folder)
 
+    @classmethod
+    def verified(cls, text: str, folder: Path, asset: str, version: str, name: str) -> Manifest:
+        """The manifest of a version, from a text that nothing names by its hash: it must be the one asked for, and its
+        data version that of its files' hashes. `name` is for messages. Raises `StoreError`."""
+        try:
+            found = cls.from_json(text, folder)
+            computed = data_version(found.files)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(f"{name}: expected a manifest, found {type(error).__name__}: {str(error)[:120]}") from None
+        # No hash names a manifest, so one that lies in another's place would be believed.
+        if (found.asset, found.version) != (asset, version):
+            raise StoreError(
+                f"{name}: expected the manifest of {asset} {version}, found {found.asset!r} {found.version!r}"
+            )
+        if found.data_version != computed:
+            raise StoreError(f"{name}: says data version {found.data_version!r}, its files give {computed}; refused")
+        return found
+
 
 def fetch(folder: Path, entries: Iterable[FileEntry], version: str = "") -> None:
     """Make files of an asset be in its folder, where that is the copy of a store behind a URL; `version` tells that

@@ -281,7 +281,9 @@ class Store:
         if self.copies is None:
             return Manifest.from_json(text, root)
         try:
-            return _verified(text, root, asset, version, self.copies)
+            # It came from behind a URL, where nothing names a manifest by its hash.
+            name = f"{self.copies.objects.url}/{self.copies.name(root)}/{version}/manifest.json"
+            return Manifest.verified(text, root, asset, version, name)
         except StoreError:
             # Not remembered: a good one may be put there in the meantime.
             self.copies.forget(root / version / "manifest.json")
@@ -357,23 +359,6 @@ def _asset_keys(root: Path) -> Iterator[str]:
 def has_store(home: Path) -> bool:
     """Whether a folder is a store: it has assets, or is (or is named to become) the copy of one behind a URL."""
     return (home / "assets").is_dir() or (home / FILE).is_file() or bool(url_for(home.resolve()))
-
-
-def _verified(text: str, root: Path, asset: str, version: str, copies: StoreCopies) -> Manifest:
-    """A manifest that came from behind a URL, which nothing names by its hash: it must be that of the version asked
-    for, and its data version that of its files' hashes. Raises `StoreError`."""
-    name = f"{copies.objects.url}/{copies.name(root)}/{version}/manifest.json"
-    try:
-        found = Manifest.from_json(text, root)
-        computed = data_version(found.files)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreError(f"{name}: expected a manifest, found {type(error).__name__}: {str(error)[:120]}") from None
-    # No hash names a manifest, so one that lies in another's place would be believed.
-    if (found.asset, found.version) != (asset, version):
-        raise StoreError(f"{name}: expected the manifest of {asset} {version}, found {found.asset!r} {found.version!r}")
-    if found.data_version != computed:
-        raise StoreError(f"{name}: says data version {found.data_version!r}, its files give {computed}; refused")
-    return found
 
 
 def _share_missing(root: Path, parts: Sequence[PartSpec]) -> float:

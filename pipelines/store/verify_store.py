@@ -1,11 +1,12 @@
 """`vesper verify`: every file of a store held to its manifest, every picture to its name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from pipelines.store.choose_version import committed
-from pipelines.store.current_version import read_pointer
+from pipelines.store.current_version import POINTER, read_history, read_pointer
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Manifest, fetch
 from pipelines.store.soundness import Damage, damaged_entries, damaged_screens
@@ -19,12 +20,21 @@ def damages(store: Store, assets: Sequence[str] = (), *, all_versions: bool = Fa
         found = committed(store.root(asset))
         if not found:
             raise StoreError(f"{asset}: expected a committed version in {store.home}, found none")
-        current = read_pointer(store.root(asset)).get("version")
+        pointer: dict[str, Any] = {}
+        try:
+            pointer = read_pointer(store.root(asset))
+            read_history(store.root(asset))
+        except StoreError as error:
+            # One file that can't be read hides no other.
+            yield Damage(asset, store.root(asset), str(error))
+        lost = pointer.get("version") not in {path.parent.name for path in found}
+        if pointer and lost:
+            yield Damage(asset, store.root(asset) / POINTER, f"points to {pointer['version']}, which isn't there")
         for path in found:
             # Old versions share most files with the current one, so that is what is looked at unless all are
-            # wanted.
-            if all_versions or path.parent.name == current:
-                yield from _of_version(store, asset, path)
+            # wanted, or nobody knows which one it is.
+            if all_versions or lost or path.parent.name == pointer["version"]:
+                yield from _of_version(store, asset, path, pointer)
     if not assets:
         yield from damaged_screens(store.home / "screens")
 
@@ -35,13 +45,15 @@ def asset_names(store: Store) -> list[str]:
     return sorted({path.parents[1].relative_to(root).as_posix() for path in root.rglob("*/manifest.json")})
 
 
-def _of_version(store: Store, asset: str, path: Path) -> Iterator[Damage]:
-    root = store.root(asset)
+def _of_version(store: Store, asset: str, path: Path, pointer: Mapping[str, Any]) -> Iterator[Damage]:
+    root, version = store.root(asset), path.parent.name
     try:
-        manifest = Manifest.from_json(path.read_text(encoding="utf-8"), root)
+        manifest = Manifest.verified(path.read_text(encoding="utf-8"), root, asset, version, path.name)
         entries = list(chain(manifest.files, manifest.side_files))
-    except (ValueError, LookupError, TypeError) as error:
-        yield Damage(asset, path, f"expected a manifest, found {type(error).__name__}: {error}")
+    except (StoreError, ValueError, TypeError) as error:
+        yield Damage(asset, path, str(error))
         return
+    if pointer.get("version") == version and pointer.get("data_version") != manifest.data_version:
+        yield Damage(asset, root / POINTER, f"data version: expected {manifest.data_version}, as its manifest says")
     fetch(root, entries, manifest.version)
     yield from damaged_entries(asset, root, entries)

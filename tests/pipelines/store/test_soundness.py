@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -97,6 +98,29 @@ def test_verify_names_each_damaged_file(store: Store, capsys: pytest.CaptureFixt
     said = capsys.readouterr().out
     assert all(name in said for name in (table.name, "note.txt", info.sha256, "3 damaged"))
     assert cli.main(["verify", "gold/none", *home]) != 0
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("current.json", lambda text: text[1:], "current.json: expected a pointer to a version"),
+        ("current.json", lambda text: text.replace('"version": "', '"version": "0'), "which isn't there"),
+        ("current.json", lambda text: text.replace('"data_version": "', '"data_version": "0'), "data version"),
+        ("promotions.jsonl", lambda text: text[1:], "promotions.jsonl: expected one change"),
+        ("manifest.json", lambda text: text.replace('"sha256": "', '"sha256": "0', 1), "its files give"),
+    ],
+)
+def test_a_damaged_pointer_hides_no_other_damage(
+    store: Store, capsys: pytest.CaptureFixture[str], name: str, change: Callable[[str], str], said: str
+) -> None:
+    manifest = committed(store)
+    info = store.put_screen(encode_png(np.full((8, 8, 3), 200, np.uint8)))
+    flip(store.screen_path(info.sha256), Random(4))
+    [path] = store.root(manifest.asset).rglob(name)
+    path.write_text(change(path.read_text("utf-8")), "utf-8")
+    assert cli.main(["verify", "--home", str(store.home)]) == 1
+    told = capsys.readouterr().out
+    assert said in told and info.sha256 in told
 
 
 def test_a_removed_file_comes_back_when_its_asset_is_built_again(store: Store) -> None:
