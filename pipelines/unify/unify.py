@@ -28,10 +28,21 @@ DAMAGES_SHOWN = 12
 """Damaged files that a check names."""
 NOTHING_LOST = CheckSpec("nothing_lost", "Items in ≠ mapped + quarantined: the adapter dropped something silently")
 FILES_READABLE = CheckSpec("files_readable", "A native file can't be read to its end, or none of its records can")
+PICTURES_READABLE = CheckSpec(
+    "pictures_readable", "Too many pictures can't be decoded; their rows stay without them", blocking=False
+)
 SOMETHING_MAPPED = CheckSpec("something_mapped", "Not one item was understood")
 MOSTLY_MAPPED = CheckSpec("mostly_mapped", "More than half went to quarantine")
 VOCABULARY_KNOWN = CheckSpec("vocabulary_known", "A column or action word that the adapter never saw", blocking=False)
-CHECKS = (NOTHING_LOST, FILES_READABLE, SOMETHING_MAPPED, MOSTLY_MAPPED, VOCABULARY_KNOWN, *CHANGE_CHECKS)
+CHECKS = (
+    NOTHING_LOST,
+    FILES_READABLE,
+    PICTURES_READABLE,
+    SOMETHING_MAPPED,
+    MOSTLY_MAPPED,
+    VOCABULARY_KNOWN,
+    *CHANGE_CHECKS,
+)
 
 
 def unify_source(
@@ -96,6 +107,8 @@ def _checks(counts: dict[str, Any], bands: ChangeBands) -> list[Check]:
         for unit in ("items", "records")
     )
     found, mapped, share = f"{items}; {records}", counts["items_mapped"], mapped_share(counts)
+    broken = counts["images_broken"]
+    pictures = counts.get("images", 0) + broken
     return [
         NOTHING_LOST.check(
             counts["items_in"] == counts["items_mapped"] + counts["items_quarantined"]
@@ -112,6 +125,14 @@ def _checks(counts: dict[str, Any], bands: ChangeBands) -> list[Check]:
             "(sources.<source>.changes.damaged_files, --damaged-files)",
             counts["damaged_files"],
             bands.damaged_files * counts["files"],
+        ),
+        PICTURES_READABLE.check(
+            broken <= bands.broken_pictures * pictures,
+            f"{broken} of {pictures} pictures broken",
+            "every picture can be decoded: bring the others again (rows of `quarantine` with unit image name file and "
+            "reason), or allow their share (sources.<source>.changes.broken_pictures)",
+            broken,
+            bands.broken_pictures * pictures,
         ),
         SOMETHING_MAPPED.check(mapped > 0, f"{mapped} items", "at least one", mapped, 1),
         MOSTLY_MAPPED.check(share >= 0.5, found, "at least half of the records and of the items", share, 0.5),
