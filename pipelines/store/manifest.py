@@ -222,7 +222,7 @@ class Manifest:
         return cls(**plain, folder=folder)
 
     @classmethod
-    def verified(cls, text: str, folder: Path, asset: str, version: str, name: str) -> Manifest:
+    def verified(cls, text: str, folder: Path, asset: str, version: str, name: str) -> "Manifest":
         """The manifest of a version, from a text that nothing names by its hash: it must be the one asked for, and its
         data version that of its files' hashes. `name` is for messages. Raises `StoreError`."""
         try:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from native import write_json
+from webnative import png
 
 from dagster_project import cli
 from pipelines.mapping.adapter import Raw
@@ -65,6 +66,18 @@ def test_a_download_that_ended_half_way_stops_its_source_at_once(tmp_path: Path)
     assert "part-01.json: truncated_record" in failed(manifest)["files_readable"]
     assert Store(tmp_path / "home").current("unified/showui_web") is None
     assert build(tmp_path / "other", raw, bands=ChangeBands(damaged_files=0.5)).checks_passed
+
+
+def test_broken_pictures_warn_by_a_check_of_their_own(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    write(raw, 4)
+    for number in range(4):
+        (raw / "images").mkdir(exist_ok=True)
+        (raw / f"images/{number}.png").write_bytes(png(64, 36, number) if number else b"\x89PNG cut")
+    manifest = build(tmp_path / "home", raw)
+    assert manifest.checks_passed, "rows stay, without the picture"
+    assert failed(manifest) == {"pictures_readable": "1 of 4 pictures broken"}
+    assert not failed(build(tmp_path / "other", raw, bands=ChangeBands(broken_pictures=0.25)))
 
 
 def test_a_fall_within_the_bands_passes_and_one_beyond_is_held_back(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Text put before, behind or among the sentences of goals, steps' words and thoughts moves no score, whatever its
 words: a judge reads the same item. Drawn from a grammar that shares none with the judges' lists."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
