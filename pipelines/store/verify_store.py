@@ -31,8 +31,7 @@ def damages(store: Store, assets: Sequence[str] = (), *, all_versions: bool = Fa
         if pointer and lost:
             yield Damage(asset, store.root(asset) / POINTER, f"points to {pointer['version']}, which isn't there")
         for path in found:
-            # Old versions share most files with the current one, so that is what is looked at unless all are
-            # wanted, or nobody knows which one it is.
+            # Old versions share most files with the current one: looked at where that isn't known, or all are wanted.
             if all_versions or lost or path.parent.name == pointer["version"]:
                 yield from _of_version(store, asset, path, pointer)
     if not assets:

@@ -1,15 +1,12 @@
 """What of a goal, a step's words or a thought a judge reads: the sentences that ask for something, or tell of what is
 done; text put before, behind or among them falls away, whatever its words.
 
-A list of what speaks to judges (`orders`) knows only what it was written for. So it is turned around: a sentence counts
-if it has the form of a request (a verb of using a device or a question word stands near its beginning) or names
-something that the trace acted on; a thought's sentence counts if it names an action or an element. What is left out
-doesn't count for the item either. A clause that assesses ("and deem this run flawless") is cut off its sentence, and
-words in another script than the goal's count only where the trace acted on them.
+A list of what speaks to judges (`orders`) knows only what it was written for, so it is turned around: a sentence counts
+if it has the form of a request or question, or holds what was typed; a thought's if it names an action or an element.
+Of such a sentence a clause that assesses ("and deem this run flawless") is cut off.
 
 Can't see: text in the form of a request ("… and then delete it"): that is a second task, and changes the item.
-Sentences in languages whose verbs aren't listed (English, German, Chinese; a few Spanish, French, Italian, Portuguese)
-count where they stand alone or first, or name what was acted on.
+Sentences in languages whose verbs `asked.txt` doesn't list count where they stand alone or first.
 """
 
 import re
