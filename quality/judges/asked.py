@@ -100,8 +100,7 @@ def _without_praise(sentence: str, since: int, acted: tuple[str, ...]) -> str:
     said = next((m for m in _PRAISES.finditer(masked, since) if not held_by_any(acted, m[0])), None)
     if said is None:
         return sentence
-    opened = next((m.start() for m in _ASSESS.finditer(masked, since, said.start())), None)
-    if opened is None:
+    if (opened := next((m.start() for m in _ASSESS.finditer(masked, since, said.start())), None)) is None:
         # Grades in figures need no verb: "… 10/10".
         return sentence if not re.match(r"(?:10|ten)\b", said[0], re.IGNORECASE) else sentence[: said.start()]
     words = sentence[:opened].split(" ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime
 import decimal
+import functools
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from pipelines.unify.tracked_raw import TrackedRaw
 
 pytestmark = pytest.mark.slow
 
+NESTED: Any = functools.reduce(lambda inner, _: [inner], range(400), "deep")
 ODD: tuple[Any, ...] = (
     None,
     "",
@@ -49,8 +51,27 @@ ODD: tuple[Any, ...] = (
     datetime.datetime(2024, 2, 29, 12),
     datetime.timedelta(1),
     decimal.Decimal("1.5"),
+    decimal.Decimal("NaN"),
+    datetime.date(9999, 12, 31),
+    datetime.time(23, 59),
+    datetime.datetime(1, 1, 1, tzinfo=datetime.UTC),
+    b"",
+    -0.0,
+    10**400,
+    "9" * 5000,
+    "١٢٣",
+    "1e400",
+    "[1, 2",
+    '{"a": 1}',
+    "file:///etc/passwd",
+    "data:image/png;base64,iVBORw0KGgo=",
+    "con.png\n",
+    "\u202egnp.exe",
+    "x" * 70_000,
+    NESTED,
 )
-PER_SOURCE = 200
+PER_SOURCE = 282
+"""Some 16,000 of all sources together."""
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
