@@ -1,9 +1,9 @@
 """The bookkeeping of a mapped record: step numbers, gaps, provenance, counts. Adapters use one of the two builders."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
-from pipelines.mapping.adapter import Mapped, Record, RecordScreen, RejectedUnit
+from pipelines.mapping.adapter import Mapped, Record, RecordError, RecordScreen, RejectedUnit
 from pipelines.mapping.card import Descriptor
 from pipelines.mapping.fullest_list import keep_fullest
 from pipelines.mapping.items import ItemError, NumberedStep, by_number
@@ -15,11 +15,18 @@ from schemas.ids import canonical_json, sample_id
 
 
 class _Builder:
-    def __init__(self, descriptor: Descriptor, record: Record, split: str, platform: str) -> None:
+    """`identifier` is the record's own id unless given, `platform` the first of the card's."""
+
+    def __init__(
+        self, descriptor: Descriptor, record: Record, identifier: str | None, split: str, platform: str | None
+    ) -> None:
+        if identifier is None and record.native_id is None:
+            raise RecordError("missing_field", "the record has no id")
         self._descriptor = descriptor
         self._record = record
+        self._id = str(record.native_id) if identifier is None else identifier
         self._split = split
-        self._platform = platform
+        self._platform = platform or descriptor.platforms[0]
         self._mapped = Mapped()
         self._reported_images: dict[int, RecordScreen] = {}  # held, so that no other screen gets the id of one
 
@@ -92,20 +99,20 @@ class EpisodeBuilder(_Builder):
         descriptor: Descriptor,
         record: Record,
         *,
-        episode_id: str,
         instruction: str,
+        episode_id: str | None = None,
         split: str = "train",
-        platform: str = "mobile",
+        platform: str | None = None,
         language: str | None = "en",
         app: str | None = None,
         outcome: str | None = None,
     ) -> None:
-        super().__init__(descriptor, record, split, platform)
+        super().__init__(descriptor, record, episode_id, split, platform)
         self._common = {
             "source": descriptor.id,
-            "episode_id": episode_id,
+            "episode_id": self._id,
             "split": split,
-            "platform": platform,
+            "platform": self._platform,
             "language": language,
             "app": app,
             "instruction": instruction,
@@ -117,12 +124,12 @@ class EpisodeBuilder(_Builder):
     def add(
         self,
         actions: Action | Sequence[Action],
-        *,
         native: object,
         native_index: int,
         word: str,
         screen: RecordScreen | None,
-        status: Literal["kept", "lossy"] = "kept",
+        *,
+        lossy: bool = False,
         rules: Sequence[str] = (),
         step_instruction: str | None = None,
         thought: str | None = None,
@@ -133,7 +140,7 @@ class EpisodeBuilder(_Builder):
         listed: Sequence[Action] = actions if isinstance(actions, list | tuple) else [actions]  # type: ignore[list-item]
         self._mapped.items += 1
         self._mapped.mapped += 1
-        self._count(word, status)
+        self._count(word, "lossy" if lossy else "kept")
         # Several actions share the screen that the native one was done on, since no other was recorded.
         for place, action in enumerate(_in_pixels(one, screen, rules) for one in listed):
             part = [f"part {place + 1} of {len(listed)}"] if len(listed) > 1 else []
@@ -143,7 +150,7 @@ class EpisodeBuilder(_Builder):
                 native_index,
                 [*rules, *part],
                 native=native,
-                lossy=status == "lossy" or None,
+                lossy=lossy or None,
                 step_instruction=step_instruction,
                 # The thought comes before the first action, the conclusion after the last.
                 thought=thought if place == 0 else None,
@@ -232,10 +239,15 @@ class SampleBuilder(_Builder):
     """Builds the sample rows of one record of a grounding, perception or question source."""
 
     def __init__(
-        self, descriptor: Descriptor, record: Record, *, record_id: str, split: str = "train", platform: str = "mobile"
+        self,
+        descriptor: Descriptor,
+        record: Record,
+        *,
+        record_id: str | None = None,
+        split: str = "train",
+        platform: str | None = None,
     ) -> None:
-        super().__init__(descriptor, record, split, platform)
-        self._record_id = record_id
+        super().__init__(descriptor, record, record_id, split, platform)
 
     def sample(
         self,
@@ -243,14 +255,14 @@ class SampleBuilder(_Builder):
         prompt_text: str,
         answer: str,
         screen: RecordScreen,
-        *,
         native_index: int,
         word: str,
+        *,
         target_boxes: Sequence[Sequence[float]] = (),
         deriver: str = "native",
         version: int = 1,
         k: int = 0,
-        status: Literal["kept", "lossy"] = "kept",
+        lossy: bool = False,
         rules: Sequence[str] = (),
         count: bool = True,
     ) -> None:
@@ -258,10 +270,10 @@ class SampleBuilder(_Builder):
         if count:
             self._mapped.items += 1
             self._mapped.mapped += 1
-            self._count(word, status)
+            self._count(word, "lossy" if lossy else "kept")
         source = self._descriptor.id
         sha256 = self._keep_screen(screen, native_index)
-        identifier = sample_id(source, self._record_id, native_index, deriver, version, k)
+        identifier = sample_id(source, self._id, native_index, deriver, version, k)
         # A prompt asks about the pictures that are there: without one it has no place for any.
         shown = [(info.width_px, info.height_px)] if (info := screen.info) else []
         chat = messages(objective, prompt_text, images=len(shown))
@@ -286,7 +298,7 @@ class SampleBuilder(_Builder):
                     screen,
                     native_index=native_index,
                     rules=list(rules),
-                    lossy=True if status == "lossy" else None,
+                    lossy=lossy or None,
                     deriver=deriver,
                     version=version,
                     k=k,
@@ -295,7 +307,7 @@ class SampleBuilder(_Builder):
         )
 
     def grounding(
-        self, expression: str, box: Sequence[float], screen: RecordScreen, *, native_index: int, word: str, **more: Any
+        self, expression: str, box: Sequence[float], screen: RecordScreen, native_index: int, word: str, **more: Any
     ) -> None:
         """`Where is <expression>?` → the centre of the box (left, top, right, bottom in 0..1000). Raises `ItemError`
         `empty_text` without an expression, `bad_box` for a box without area."""
@@ -312,15 +324,15 @@ class SampleBuilder(_Builder):
             grounding_text(expression),
             centre,
             screen,
-            native_index=native_index,
-            word=word,
+            native_index,
+            word,
             target_boxes=[box],
             rules=rules,
             **more,
         )
 
     def region(
-        self, answer: str, box: Sequence[float], screen: RecordScreen, *, native_index: int, word: str, **more: Any
+        self, answer: str, box: Sequence[float], screen: RecordScreen, native_index: int, word: str, **more: Any
     ) -> None:
         """`What is at [x,y]?`, asked at the centre of the box → what the source says of it. Raises as `grounding`."""
         left, top, right, bottom = box
@@ -334,8 +346,8 @@ class SampleBuilder(_Builder):
             asked,
             answer.strip(),
             screen,
-            native_index=native_index,
-            word=word,
+            native_index,
+            word,
             target_boxes=[box],
             rules=[*_cut(box), *more.pop("rules", ())],
             **more,

@@ -39,7 +39,7 @@ class Descriptor:
     licence: str
     platforms: tuple[str, ...]
     language: str = "en"
-    objectives: tuple[str, ...]
+    objectives: tuple[str, ...] = ("navigation",)
     size: str
     citation: str
     frame: str

@@ -99,7 +99,7 @@ class FlatRowAdapter(Adapter, ABC):
             raise ItemError("missing_field", f"{self.columns.text}: expected a text, found {text!r:.60}", self.word)
         box = unit_box(row.get(self.columns.box), self.frame(row, screen), self.word)
         rules = self.rules(row)
-        builder.grounding(self.expression(text), box, screen, native_index=0, word=self.word, rules=rules)
+        builder.grounding(self.expression(text), box, screen, 0, self.word, rules=rules)
         self.more_samples(builder, row, box, screen)
 
     def expression(self, text: str) -> str:

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from pipelines.mapping.items import ItemError
 from schemas.action_types import ActionSpace, speaks
@@ -114,9 +114,9 @@ def actions_of(
         raise ItemError("bad_value", str(error)) from error
 
 
-def status_of(word: str, space: ActionSpace) -> Literal["kept", "lossy"]:
+def is_lossy(word: str, space: ActionSpace) -> bool:
     """Whether an operation loses something in a space: where the option stands isn't known, so it is typed."""
-    return "lossy" if word == "SELECT" and not speaks(space, SelectOption) else "kept"
+    return word == "SELECT" and not speaks(space, SelectOption)
 
 
 def elements_of(action: Mapping[str, object], frame: tuple[float, float]) -> list[dict[str, Any]]:

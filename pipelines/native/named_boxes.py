@@ -98,21 +98,12 @@ def emit(
     for index, one in good:
         # A name that several places bear points at none of them.
         if names[_folded(one.name)] == 1:
-            builder.grounding(one.name, one.box, screen, native_index=index, word=one.word)
+            builder.grounding(one.name, one.box, screen, index, one.word)
             if one.drawn:
                 # What isn't drawn can't be read off the screen.
-                builder.region(one.name.strip(), one.box, screen, native_index=index, word=one.word, k=1, count=False)
+                builder.region(one.name.strip(), one.box, screen, index, one.word, k=1, count=False)
         else:
-            builder.region(
-                one.name.strip(),
-                one.box,
-                screen,
-                native_index=index,
-                word=one.word,
-                k=1,
-                status="lossy",
-                rules=[AMBIGUOUS],
-            )
+            builder.region(one.name.strip(), one.box, screen, index, one.word, k=1, lossy=True, rules=[AMBIGUOUS])
     return notices(builder.finish(), new)
 
 

@@ -71,9 +71,7 @@ def map_texts(descriptor: Descriptor, record: Record, raw: Raw, split: str) -> M
     if answers:
         # Other answers are kept, as scoring may accept any of them.
         others = [f"or: {text}" for text in given if text != answers[0]]
-        builder.sample("vqa", question, answers[0], screen, native_index=0, word=WORD, rules=["first_answer", *others])
+        builder.sample("vqa", question, answers[0], screen, 0, WORD, rules=["first_answer", *others])
     else:
-        builder.sample(
-            "vqa", question, REFUSAL_ANSWER, screen, native_index=0, word=UNANSWERED, rules=["no_answer_on_screen"]
-        )
+        builder.sample("vqa", question, REFUSAL_ANSWER, screen, 0, UNANSWERED, rules=["no_answer_on_screen"])
     return notices(builder.finish(), unknown_fields(row, _KNOWN))

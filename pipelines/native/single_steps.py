@@ -64,11 +64,11 @@ def one_step(
         builder.gap("steps_before_are_rows_of_their_own")
     builder.add(
         list(mapped.actions),
-        native=native,
-        native_index=place,
-        word=mapped.word,
-        screen=screen,
-        status="lossy" if mapped.lossy else "kept",
+        native,
+        place,
+        mapped.word,
+        screen,
+        lossy=mapped.lossy,
         rules=mapped.rules,
         thought=thought,
         step_instruction=step_instruction,

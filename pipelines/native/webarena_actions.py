@@ -80,12 +80,12 @@ def add_step(
     typed = word == "type"
     builder.add(
         actions,
-        native=said,
-        native_index=place,
-        word=word,
-        screen=screen(),
+        said,
+        place,
+        word,
+        screen(),
         thought=thought or None,
-        status="lossy" if typed else "kept",
+        lossy=typed,
         rules=["focus_unknown"] if typed else [],
     )
 

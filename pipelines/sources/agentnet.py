@@ -57,7 +57,6 @@ DESCRIPTOR = Descriptor(
     title="AgentNet (OpenCUA)",
     licence="MIT",
     platforms=("desktop",),
-    objectives=("navigation",),
     size="22,625 episodes, 421,453 steps, about 200 GB (ubuntu 5,000, win+mac 17,625)",
     citation="Wang et al., OpenCUA: Open Foundations for Computer-Use Agents, arXiv 2508.09123",
     frame="0..1 of the screen, x and y named, origin top left",
@@ -134,7 +133,6 @@ class AgentnetAdapter(Adapter):
             record,
             episode_id=line["task_id"],
             instruction=line["instruction"],
-            platform="desktop",
             outcome=_outcome(line, ordered[-1].step if ordered else None),
         )
         size = _sizes(raw).get(line["task_id"])
@@ -206,11 +204,11 @@ def _step(
     ]
     builder.add(
         [action for gesture in steps for action in gesture.actions],
-        native=step,
-        native_index=place,
-        word=word,
-        screen=screen,
-        status="lossy" if any(gesture.lossy for gesture in steps) else "kept",
+        step,
+        place,
+        word,
+        screen,
+        lossy=any(gesture.lossy for gesture in steps),
         rules=[*(rule for gesture in steps for rule in gesture.rules), *flags, *rules],
         thought=_text(value, "thought"),
         step_instruction=_text(value, "action"),

@@ -53,7 +53,6 @@ DESCRIPTOR = Descriptor(
     title="AgentTrek",
     licence="none stated",
     platforms=("web",),
-    objectives=("navigation",),
     size="52,594 turns, 1.81 GB of text",
     citation="Xu et al., AgentTrek: Agent Trajectory Synthesis via Guiding Replay with Web Tutorials, arXiv 2412.09605",
     frame="none: element ids of an accessibility tree without boxes",
@@ -131,7 +130,6 @@ class AgenttrekAdapter(Adapter):
             record,
             episode_id=f"row-{digest(listed)}",
             instruction=goal,
-            platform="web",
             split=split,
         )
         builder.gap("steps_before_are_rows_of_their_own")
@@ -143,16 +141,7 @@ class AgenttrekAdapter(Adapter):
                 continue
             # Typing goes to what has the focus, and that isn't told.
             rules = ["focus_unknown"] if any(isinstance(one, Type | PressEnter | Hotkey) for one in actions) else []
-            builder.add(
-                actions,
-                native=turn.text,
-                native_index=index,
-                word=word,
-                screen=None,
-                rules=rules,
-                thought=thought or None,
-                status="lossy" if lossy else "kept",
-            )
+            builder.add(actions, turn.text, index, word, None, rules=rules, thought=thought or None, lossy=lossy)
         found = unknown_fields(row, frozenset(_CHATS)) if isinstance(row, dict) else []
         return notices(builder.finish(), found)
 

@@ -19,18 +19,13 @@ from pipelines.mapping.card import Descriptor, Download
 from pipelines.native.calls import LOSSES, Vocabulary
 from pipelines.native.record_readers import parquet_rows
 from pipelines.native.single_steps import map_pairs
+from pipelines.words import word_pairs
 
 VOCABULARY = Vocabulary(flip_vertical=True)
-PLATFORMS = {
-    "guienv": "web",
-    "omniact": "desktop",
-    "ricoig16k": "mobile",
-    "ricosca": "mobile",
-    "seeclick": "web",
-    "webui350k": "web",
-    "ui_refexp": "mobile",
-    "widget_captioning": "mobile",
-}
+PLATFORMS = word_pairs(
+    "guienv=web omniact=desktop ricoig16k=mobile ricosca=mobile seeclick=web webui350k=web "
+    "ui_refexp=mobile widget_captioning=mobile"
+)
 """Configuration → platform."""
 _ROW = frozenset({"images", "texts", "source"})
 
@@ -39,7 +34,6 @@ DESCRIPTOR = Descriptor(
     title="Aguvis stage 1 (smolagents)",
     licence="not stated, originals carry their own (UNCONFIRMED)",
     platforms=("web", "mobile", "desktop"),
-    objectives=("navigation",),
     size="some 400,000 samples of eight grounding sets",
     citation="Xu et al., Aguvis: Unified Pure Vision Agents for Autonomous GUI Interaction, arXiv 2412.04454",
     frame="fractions 0..1 of the picture, x first",

@@ -35,7 +35,6 @@ DESCRIPTOR = Descriptor(
     title="Aguvis stage 2 (smolagents)",
     licence="not stated, originals carry their own (UNCONFIRMED)",
     platforms=("web", "mobile"),
-    objectives=("navigation",),
     size="not known; 15 configurations of web and phone recordings",
     citation="Xu et al., Aguvis: Unified Pure Vision Agents for Autonomous GUI Interaction, arXiv 2412.04454",
     frame="fractions 0..1 of the viewport, x first",

@@ -41,7 +41,6 @@ DESCRIPTOR = Descriptor(
     title="Aguvis stage 2, phone files",
     licence="not stated, originals carry their own (UNCONFIRMED)",
     platforms=("mobile",),
-    objectives=("navigation",),
     size="13,586 episodes of AndroidControl, 2,330 of AITW, 1,904 of AITZ; others not known",
     citation="Xu et al., Aguvis: Unified Pure Vision Agents for Autonomous GUI Interaction, arXiv 2412.04454",
     frame="fractions 0..1 of the picture, x first",

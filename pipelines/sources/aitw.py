@@ -56,18 +56,13 @@ from pipelines.native import aitw_native, aitw_parquet, gesture_columns
 from pipelines.native.aitw_codes import GESTURE_LOSSES, gesture, ocr_elements, word_of
 from pipelines.native.aitw_native import PIXELS, POSITIONS
 from pipelines.native.tf_example import one, texts
+from pipelines.words import words
 
 SPLIT_LIST = "splits/standard.json"
 
-_IN_NATIVE = (
-    "step_id",
-    "results/action_type",
-    "results/type_action",
-    "results/yx_touch",
-    "results/yx_lift",
-    "current_activity",
-    "device_type",
-    "android_api_level",
+_IN_NATIVE = words(
+    "step_id results/action_type results/type_action results/yx_touch results/yx_lift "
+    "current_activity device_type android_api_level"
 )
 _FILE = re.compile(r"(-\d+-of-\d+|\.tfrecords?(\.gz)?|\.parquet)$")
 
@@ -77,7 +72,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/google-research/google-research/tree/master/android_in_the_wild",
     licence="CC-BY-4.0",
     platforms=("mobile",),
-    objectives=("navigation",),
     size="715,142 episodes, 5,689,993 steps, 30,378 prompts",
     citation="Rawles et al., Android in the Wild, arXiv 2307.10088",
     frame="0..1, y first, origin top left, of the stored picture",
@@ -304,12 +298,12 @@ def _map_step(
     screen = _screen(step, number, found)
     builder.add(
         action,
-        native=native,
-        native_index=number,
-        word=word,
-        screen=screen,
+        native,
+        number,
+        word,
+        screen,
         rules=rules,
-        status="lossy" if word == "STATUS_TASK_IMPOSSIBLE" else "kept",
+        lossy=word == "STATUS_TASK_IMPOSSIBLE",
         target_box=smallest_box(screen.elements, action),
     )
 

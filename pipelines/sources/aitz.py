@@ -58,7 +58,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/IMNearth/CoAT",
     licence="Apache-2.0",
     platforms=("mobile",),
-    objectives=("navigation",),
     size="2,504 episodes, 18,643 steps (train 1,998 / 13,919, test 506 / 4,724)",
     citation="Zhang et al., Android in the Zoo: Chain-of-Action-Thought for GUI Agents, arXiv 2403.02713",
     frame="gestures 0..1, y first; element boxes (y, x, h, w) in pixels of the shipped picture; origin top left",
@@ -324,12 +323,12 @@ def _map_step(
     screen = _screen(data, step, number, found)
     builder.add(
         action,
-        native=native,
-        native_index=number,
-        word=word,
-        screen=screen,
+        native,
+        number,
+        word,
+        screen,
         rules=rules,
-        status="lossy" if word == "STATUS_TASK_IMPOSSIBLE" else "kept",
+        lossy=word == "STATUS_TASK_IMPOSSIBLE",
         target_box=smallest_box(screen.elements, action),
         **words,
     )

@@ -35,6 +35,7 @@ from pipelines.mapping.items import ItemError, by_number, is_text, notices, smal
 from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_document
+from pipelines.words import words
 from schemas.actions import Action, Click, Finished, PressBack, PressEnter, PressHome, Type
 
 BARE: dict[str, Action] = {
@@ -49,18 +50,10 @@ TREES = ("element_anno/", "element_anno/element_anno/")
 _HEX = re.compile(r"[0-9a-f]{32}")
 _EPISODE = frozenset({"episode_id", "instruction", "steps"})
 _STEP = frozenset(
-    [
-        "step_id",
-        "image_path",
-        "action",
-        "touch_coord",
-        "lift_coord",
-        "type_text",
-        "device_dim",
-        "package_name",
-        "need_human_check",
-        "interest_region",
-    ]
+    words(
+        "step_id image_path action touch_coord lift_coord type_text device_dim package_name "
+        "need_human_check interest_region"
+    )
 )
 
 DESCRIPTOR = Descriptor(
@@ -68,7 +61,6 @@ DESCRIPTOR = Descriptor(
     title="AMEX (Android Multi-annotation EXpo)",
     licence="CC-BY-4.0",
     platforms=("mobile",),
-    objectives=("navigation",),
     size="2,946 instructions, 104,000 screenshots, 1.66 million elements, 110 apps",
     citation="Chai et al., AMEX: Android Multi-annotation Expo Dataset for Mobile GUI Agents, arXiv 2407.17490",
     frame="pixels of the original screenshot, x first, origin top left",
@@ -135,9 +127,7 @@ class AmexAdapter(Adapter):
         final = by_number(steps, "step_id")[-1].step if steps else None
         last = final.get("action") if isinstance(final, dict) else None
         outcome = {"TASK_COMPLETE": "success", "TASK_IMPOSSIBLE": "infeasible"}.get(str(last))
-        builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=record.native_id, instruction=goal, outcome=outcome
-        )
+        builder = EpisodeBuilder(self.descriptor, record, instruction=goal, outcome=outcome)
         found = unknown_fields(row, _EPISODE)
         for place, numbered in builder.numbered(steps, "step_id"):
             step = numbered.step
@@ -170,12 +160,12 @@ def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: object, place: int
         return
     builder.add(
         action,
-        native=step,
-        native_index=place,
-        word=word,
-        screen=screen,
+        step,
+        place,
+        word,
+        screen,
         rules=rules,
-        status="lossy" if word == "TASK_IMPOSSIBLE" else "kept",
+        lossy=word == "TASK_IMPOSSIBLE",
         target_box=smallest_box(screen.elements, action),
     )
 

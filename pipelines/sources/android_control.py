@@ -38,6 +38,7 @@ from pipelines.mapping.points import in_frame
 from pipelines.native import accessibility, tf_example
 from pipelines.native.tf_example import one, readable, texts
 from pipelines.native.wire import ProtoError
+from pipelines.words import words
 from schemas.action_types import DIRECTIONS
 from schemas.actions import (
     Action,
@@ -56,16 +57,9 @@ from schemas.actions import (
 SPLIT_LIST = "splits.json"
 _FILE = re.compile(r"(-\d+-of-\d+|\.tfrecords?(\.gz)?)$")
 _KNOWN = frozenset(
-    [
-        "episode_id",
-        "goal",
-        "screenshots",
-        "accessibility_trees",
-        "screenshot_widths",
-        "screenshot_heights",
-        "actions",
-        "step_instructions",
-    ]
+    words(
+        "episode_id goal screenshots accessibility_trees screenshot_widths screenshot_heights actions step_instructions"
+    )
 )
 _BINARY = frozenset({"screenshots", "accessibility_trees"})
 _ARGUMENTS = {
@@ -89,7 +83,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/google-research/google-research/tree/master/android_control",
     licence="Apache-2.0",
     platforms=("mobile",),
-    objectives=("navigation",),
     size="15,283 episodes (13,603 train, 137 validation, 1,543 test), 833 apps",
     citation="Li et al., On the Effects of Data Scale on UI Control Agents, arXiv 2406.03679",
     frame="pixels, x first, origin top left, of that step's own screen (screenshot_widths, screenshot_heights)",
@@ -238,7 +231,7 @@ def _add(builder: EpisodeBuilder, index: int, raw_action: Any, screen: RecordScr
         word=word,
         screen=screen,
         # The older `type` names a point as well, and ends with Enter.
-        status="lossy" if word == "type" else "kept",
+        lossy=word == "type",
         step_instruction=instruction,
         rules={"type": ("older_type_form",), "scroll": ("content_direction",)}.get(word, ()),
         target_box=smallest_box(screen.elements, actions[0]) if pointed else None,

@@ -128,10 +128,10 @@ class AutoguiAdapter(FlatRowAdapter):
                 at,
                 said.strip(),
                 screen,
-                native_index=0,
-                word="function",
+                0,
+                "function",
                 rules=rules,
-                status="kept" if box else "lossy",
+                lossy=not box,
                 target_boxes=[box] if box else [],
             )
             return
@@ -143,16 +143,16 @@ class AutoguiAdapter(FlatRowAdapter):
             function if isinstance(function, str) and function.strip() else asked,
         )
         if box:
-            builder.grounding(what.strip().rstrip("."), box, screen, native_index=0, word="point", rules=rules)
+            builder.grounding(what.strip().rstrip("."), box, screen, 0, "point", rules=rules)
         else:
             builder.sample(
                 "grounding",
                 grounding_text(what.strip().rstrip(".")),
                 point_answer(10 * x, 10 * y),
                 screen,
-                native_index=0,
-                word="point",
-                status="lossy",
+                0,
+                "point",
+                lossy=True,
                 rules=rules,
             )
 

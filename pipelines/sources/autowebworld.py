@@ -42,7 +42,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/Evanwu1125/AutoWebWorld",
     licence="MIT",
     platforms=("web",),
-    objectives=("navigation",),
     size="11,663 trajectories on 29 sites, some 16,000 steps for training (by the paper)",
     citation="Wu et al., AutoWebWorld, arXiv 2602.14296",
     frame="pixels of the screenshot, left, top, right, bottom",
@@ -88,7 +87,7 @@ class AutowebworldAdapter(Adapter):
         if not goal.strip():
             raise RecordError("empty_text", "the instruction is empty")
         # By its content: rows have no id.
-        builder = EpisodeBuilder(self.descriptor, record, episode_id=digest(row)[:32], instruction=goal, platform="web")
+        builder = EpisodeBuilder(self.descriptor, record, episode_id=digest(row)[:32], instruction=goal)
         history = row.get("history")
         # "None" stands for no history.
         if isinstance(history, str) and history.strip() and history.strip().lower() != "none":
@@ -107,10 +106,10 @@ class AutowebworldAdapter(Adapter):
         else:
             builder.add(
                 action,
-                native=row,
-                native_index=0,
-                word=word,
-                screen=screen,
+                row,
+                0,
+                word,
+                screen,
                 target_box=boxes[0] if boxes else None,
                 rules=["centre_of_box"] if boxes else [],
             )

@@ -47,7 +47,6 @@ DESCRIPTOR = Descriptor(
     licence="Apache-2.0 (made by Vesper)",
     platforms=("mobile", "web"),
     language="multi",
-    objectives=("navigation",),
     size="24 families, two or three episodes each a seed",
     citation="the idea: UI-Venus-2.0, arXiv 2609.00028 (care); the episodes are our own",
     frame="0..1000, as we write actions",
@@ -121,7 +120,7 @@ def _add(
         return
     # Goals may change within an episode, when the user says more.
     builder.asked(goal)
-    builder.add(action, native=step["action"], native_index=index, word=ACTION, screen=screen, conclusion=conclusion)
+    builder.add(action, step["action"], index, ACTION, screen, conclusion=conclusion)
 
 
 def _screen(record: Record, raw: Raw, step: Mapping[str, Any], items: int) -> RecordScreen:

@@ -46,6 +46,7 @@ from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native.gui_libra_steps import OTHER, actions_of, rl_step, sft_source, sft_step
 from pipelines.native.record_readers import json_list, parquet_rows
+from pipelines.words import word_pairs
 from schemas.ids import digest
 
 _RL = frozenset({"data_source", "images", "extra_info", "answer", "system_prompt", "context"})
@@ -54,23 +55,15 @@ _ANSWER = frozenset(
 )
 _SFT = frozenset({"image", "conversations"})
 _SAID = frozenset({"action_description", "action_target", "action_type", "value", "point_2d"})
-_PLATFORMS = {
-    "mind2web": "web",
-    "guiact": "web",
-    "coat": "mobile",
-    "aitz": "mobile",
-    "amex": "mobile",
-    "aitw": "mobile",
-    "android": "mobile",
-    "gui": "mobile",
-}
+_PLATFORMS = word_pairs(
+    "mind2web=web guiact=web coat=mobile aitz=mobile amex=mobile aitw=mobile android=mobile gui=mobile"
+)
 DESCRIPTOR = Descriptor(
     id="gui_libra",
     title="GUI-Libra 81K",
     licence="apache-2.0 (tag); the licences of its sources go with it",
     platforms=("mobile", "web"),
     language="multi",
-    objectives=("navigation",),
     size="some 81,000 steps",
     citation="Yang et al., GUI-Libra: Training Native GUI Agents to Reason and Act with Action-aware Supervision and "
     "Partially Verifiable RL, arXiv 2602.22190",
@@ -159,12 +152,12 @@ class GuiLibraAdapter(Adapter):
         else:
             builder.add(
                 actions,
-                native=step.native,
-                native_index=0,
-                word=word,
-                screen=step.screen,
+                step.native,
+                0,
+                word,
+                step.screen,
                 rules=rules,
-                status="lossy" if lossy else "kept",
+                lossy=lossy,
                 thought=step.thought,
                 step_instruction=step.said,
                 target_box=step.box,

@@ -92,7 +92,6 @@ DESCRIPTOR = Descriptor(
     licence="Apache-2.0 (hub tag)",
     platforms=("desktop", "mobile", "web"),
     language="multi",
-    objectives=("navigation",),
     size="a million rows (some 588,000 in the annotation variant)",
     citation="Zhang et al., TongUI: Building Generalized GUI Agents from Multimodal Web Tutorials, arXiv 2504.12679",
     frame="fractions 0..1 of the picture with two decimals, x first",
@@ -176,13 +175,7 @@ class GuiNetAdapter(Adapter):
             language=None,
         )
         builder.add(
-            actions,
-            native=row,
-            native_index=0,
-            word=word,
-            screen=screen,
-            thought=thought,
-            rules=["two_decimals", f"platform_by_words={platform}"],
+            actions, row, 0, word, screen, thought=thought, rules=["two_decimals", f"platform_by_words={platform}"]
         )
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 

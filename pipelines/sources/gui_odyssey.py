@@ -42,6 +42,7 @@ from pipelines.mapping.items import (
 from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, field_id, json_document
+from pipelines.words import words
 from schemas.actions import (
     Action,
     CallUser,
@@ -59,20 +60,7 @@ UNITS = (1000.0, 1000.0)
 SPLITS = ("random", "app", "device", "task")
 KEYS: dict[str, Action] = {"KEY_HOME": PressHome(), "KEY_BACK": PressBack(), "KEY_APPSELECT": PressRecent()}
 _EPISODE = frozenset({"episode_id", "device_info", "task_info", "step_length", "steps"})
-_STEP = frozenset(
-    [
-        "step",
-        "screenshot",
-        "action",
-        "info",
-        "ps",
-        "description",
-        "intention",
-        "context",
-        "low_level_instruction",
-        "sam2_bbox",
-    ]
-)
+_STEP = frozenset(words("step screenshot action info ps description intention context low_level_instruction sam2_bbox"))
 
 DESCRIPTOR = Descriptor(
     id="gui_odyssey",
@@ -80,7 +68,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/OpenGVLab/GUI-Odyssey",
     licence="CC-BY-4.0",
     platforms=("mobile",),
-    objectives=("navigation",),
     size="8,334 episodes, 127,893 screenshots (v2); about 15 steps an episode, 212 apps",
     citation="Lu et al., GUI Odyssey: A Comprehensive Dataset for Cross-App GUI Navigation, arXiv 2406.08451",
     frame="0..1000 on both axes, x first, origin top left",
@@ -154,7 +141,6 @@ class GuiOdysseyAdapter(Adapter):
         builder = EpisodeBuilder(
             self.descriptor,
             record,
-            episode_id=record.native_id,
             instruction=goal,
             split=_split(raw, record),
             app=", ".join(app for app in apps if isinstance(app, str)) or None if isinstance(apps, list) else None,
@@ -225,12 +211,12 @@ def _step(builder: EpisodeBuilder, raw: Raw, step: object, place: int, *, select
         box, rules = None, [*rules, "sam2_bbox_misses_the_point"]
     builder.add(
         action,
-        native=step,
-        native_index=place,
-        word=word,
+        step,
+        place,
+        word,
+        RecordScreen.load(data, normalised=True),
         rules=rules,
         target_box=box,
-        screen=RecordScreen.load(data, normalised=True),
         thought=_text(step, "intention"),
         step_instruction=_text(step, "low_level_instruction"),
     )

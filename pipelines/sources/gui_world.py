@@ -117,9 +117,7 @@ class GuiWorldAdapter(Adapter):
             found += unknown_fields(frame, _FRAME) if isinstance(frame, Mapping) else []
             try:
                 said = _text(frame.get("sub_goal") if isinstance(frame, Mapping) else None, "keyframe")
-                builder.sample(
-                    "perception", STEP_ASKED, said, screen, native_index=place, word="keyframe", status="lossy"
-                )
+                builder.sample("perception", STEP_ASKED, said, screen, place, "keyframe", lossy=True)
             except ItemError as error:
                 builder.reject(error.reason, native=frame, native_index=place, word="keyframe", detail=error.detail)
         _whole(builder, row, screens)
@@ -184,8 +182,8 @@ def _whole(builder: SampleBuilder, row: Mapping[str, object], screens: list[Reco
             asked,
             answer,
             first,
-            native_index=shift + place,
-            word=word,
+            shift + place,
+            word,
             rules=[*rules, "all_key_frames" if complete else "frames_missing"],
         )
         # The sample that was just built.

@@ -42,7 +42,6 @@ DESCRIPTOR = Descriptor(
     title="GUIAct smartphone (GUICourse)",
     licence="CC-BY-4.0 (README) or apache-2.0 (tag)",
     platforms=("mobile",),
-    objectives=("navigation",),
     size="7,476 episodes: train 7,246, test 230",
     citation="Chen et al., GUICourse: From General Vision Language Model to Versatile GUI Agent, arXiv 2406.11317",
     frame="fractions of the picture (related), x first, origin top left",
@@ -88,9 +87,7 @@ class GuiactSmartphoneAdapter(Adapter):
         builder = EpisodeBuilder(
             self.descriptor,
             record,
-            episode_id=record.native_id,
             instruction=question,
-            platform="mobile",
             split=guicourse.split_of_file(record.file),
             outcome=_outcome(rows[-1]),
         )
@@ -111,12 +108,12 @@ class GuiactSmartphoneAdapter(Adapter):
             thought = row.get("thoughts")
             builder.add(
                 mapped.actions,
-                native=native,
-                native_index=place,
-                word=mapped.word,
+                native,
+                place,
+                mapped.word,
+                guicourse.screen_of(raw, record.file, row),
                 rules=mapped.rules,
-                screen=guicourse.screen_of(raw, record.file, row),
-                status="lossy" if mapped.lossy else "kept",
+                lossy=mapped.lossy,
                 thought=thought if isinstance(thought, str) and thought.strip() else None,
             )
         return notices(builder.finish(), found)

@@ -39,7 +39,6 @@ DESCRIPTOR = Descriptor(
     licence="CC-BY-4.0 (README) or apache-2.0 (tag)",
     platforms=("web",),
     language="multi",
-    objectives=("navigation",),
     size="5,696 tasks (5,694 distinct ids)",
     citation="Chen et al., GUICourse: From General Vision Language Model to Versatile GUI Agent, arXiv 2406.11317",
     frame="fractions of the picture (related), x first, origin top left",
@@ -91,9 +90,7 @@ class GuiactWebMultiAdapter(Adapter):
         builder = EpisodeBuilder(
             self.descriptor,
             record,
-            episode_id=record.native_id,
             instruction=question,
-            platform="web",
             split=guicourse.split_of_file(record.file),
             language=guicourse.language_of(question),
         )
@@ -163,12 +160,12 @@ def _row(
             listed = mapped.actions if last or mapped.word != "answer" else [CallUser(action["text"])]
             builder.add(
                 listed,
-                native=native,
-                native_index=number,
-                word=mapped.word,
-                screen=screen,
+                native,
+                number,
+                mapped.word,
+                screen,
                 target_box=mapped.box,
-                status="lossy" if mapped.lossy else "kept",
+                lossy=mapped.lossy,
                 thought=thought,
                 rules=[*mapped.rules, *(["shared_screenshot"] if place else [])],
             )

@@ -43,7 +43,6 @@ DESCRIPTOR = Descriptor(
     title="GUIAct web-single (GUICourse)",
     licence="CC-BY-4.0 (README) or apache-2.0 (tag)",
     platforms=("web",),
-    objectives=("navigation",),
     size="67,660 rows in train and test",
     citation="Chen et al., GUICourse: From General Vision Language Model to Versatile GUI Agent, arXiv 2406.11317",
     frame="fractions of the picture (related), x first, origin top left",
@@ -94,7 +93,6 @@ class GuiactWebSingleAdapter(Adapter):
             record,
             episode_id=record.native_id or digest(row),
             instruction=question,
-            platform="web",
             split=guicourse.split_of_file(record.file),
         )
         # All actions of the row share one picture: only the first is sure to be taken on it.
@@ -109,12 +107,12 @@ class GuiactWebSingleAdapter(Adapter):
                 continue
             builder.add(
                 mapped.actions,
-                native=action,
-                native_index=place,
-                word=mapped.word,
-                screen=screen,
+                action,
+                place,
+                mapped.word,
+                screen,
                 target_box=mapped.box,
-                status="lossy" if mapped.lossy else "kept",
+                lossy=mapped.lossy,
                 thought=thought,
                 rules=[*mapped.rules, *(["shared_screenshot"] if place else [])],
             )

@@ -80,7 +80,6 @@ class GuichatAdapter(Adapter):
             self.descriptor,
             record,
             record_id=record.native_id or digest(row),
-            platform="web",
             split=guicourse.split_of_file(record.file),
         )
         _dialogue(builder, found, guicourse.screen_of(raw, record.file, row, encoded=False))
@@ -106,8 +105,8 @@ def _dialogue(builder: SampleBuilder, found: list[ChatTurn], screen: RecordScree
                     "\n\n".join([*before, text]),
                     answer,
                     screen,
-                    native_index=number,
-                    word=WORD,
+                    number,
+                    WORD,
                     target_boxes=boxes,
                     rules=["earlier_turns_in_prompt"] if before else [],
                 )

@@ -71,7 +71,6 @@ class GuienvLocalAdapter(Adapter):
             self.descriptor,
             record,
             record_id=record.native_id or digest(row),
-            platform="web",
             split=guicourse.split_of_file(record.file),
         )
         try:
@@ -97,9 +96,9 @@ def _map(builder: SampleBuilder, row: dict[str, Any], screen: RecordScreen) -> N
     if not boxes or (task == "bbox2text" and len(boxes) > 1):
         raise ItemError("bad_value", f"{task}: found {len(boxes)} boxes", task)
     if task == "bbox2text":
-        builder.region(said, boxes[0], screen, native_index=0, word=task)
+        builder.region(said, boxes[0], screen, 0, task)
     elif len(boxes) == 1:
-        builder.grounding(said, boxes[0], screen, native_index=0, word=task)
+        builder.grounding(said, boxes[0], screen, 0, task)
     elif not said.strip():
         raise ItemError("empty_text", "the expression is empty", task)
     else:
@@ -110,9 +109,9 @@ def _map(builder: SampleBuilder, row: dict[str, Any], screen: RecordScreen) -> N
             grounding_text(said),
             centre,
             screen,
-            native_index=0,
-            word=task,
-            status="lossy",
+            0,
+            task,
+            lossy=True,
             target_boxes=boxes,
             rules=["centre_of_first_box", "several_boxes"],
         )

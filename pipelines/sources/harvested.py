@@ -150,7 +150,7 @@ def _samples(builder: SampleBuilder, screen: RecordScreen, index: int, one: Name
     said = [expression for expression in _expressions(element) if expression.strip()]
     for k, expression in enumerate(said):
         # The same element in other words is one native item.
-        builder.grounding(expression, one.box, screen, native_index=index, word=ELEMENT, k=k, count=k == 0)
+        builder.grounding(expression, one.box, screen, index, ELEMENT, k=k, count=k == 0)
     if not said:
         builder.count(ELEMENT, 1)
     elif not one.drawn and element["name"].strip():
@@ -161,8 +161,8 @@ def _samples(builder: SampleBuilder, screen: RecordScreen, index: int, one: Name
             asked,
             element["name"].strip(),
             screen,
-            native_index=index,
-            word=ELEMENT,
+            index,
+            ELEMENT,
             k=CAPTION_K,
             count=False,
             target_boxes=[one.box],
@@ -172,7 +172,7 @@ def _samples(builder: SampleBuilder, screen: RecordScreen, index: int, one: Name
 def _refusals(builder: SampleBuilder, screen: RecordScreen, absent: object, first: int) -> None:
     for number, name in enumerate(absent if isinstance(absent, list) else [absent]):
         if isinstance(name, str) and name.strip() and is_text(name):
-            builder.sample("grounding", grounding_text(name), REFUSAL, screen, native_index=first + number, word=ABSENT)
+            builder.sample("grounding", grounding_text(name), REFUSAL, screen, first + number, ABSENT)
         else:
             builder.reject(
                 "bad_value",

@@ -61,7 +61,6 @@ DESCRIPTOR = Descriptor(
     origin="https://huggingface.co/datasets/data-for-agents/insta-150k",
     licence="MIT",
     platforms=("web",),
-    objectives=("navigation",),
     size="tasks on 150,000 sites",
     citation="Trabucco et al., InSTA: Towards Internet-Scale Training For Agents, arXiv 2502.06776",
     frame="CSS pixels of the viewport, 1920x1080, x, y, width, height named",
@@ -128,9 +127,7 @@ class InstaAdapter(Adapter):
             for score in _SCORES
             if isinstance(judged, dict) and isinstance(judged.get(score), int | float)
         ]
-        builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=name, instruction=task[0], platform="web", app=task[1]
-        )
+        builder = EpisodeBuilder(self.descriptor, record, episode_id=name, instruction=task[0], app=task[1])
         found: list[tuple[str, str, Any]] = []
         for place, action in enumerate(listed):
             found += unknown_fields(action, _KNOWN) if isinstance(action, dict) else []
@@ -170,12 +167,12 @@ def _step(
     said = action.get("response")
     builder.add(
         actions,
-        native=action,
-        native_index=place,
-        word=word,
-        screen=screen,
+        action,
+        place,
+        word,
+        screen,
         target_box=box,
-        status="lossy" if lossy else "kept",
+        lossy=lossy,
         rules=[*rules, *scores],
         thought=said if isinstance(said, str) and said.strip() else None,
     )

@@ -69,7 +69,6 @@ DESCRIPTOR = Descriptor(
     title="LearnGUI (offline)",
     licence="Apache-2.0",
     platforms=("mobile",),
-    objectives=("navigation",),
     size="2,252 tasks: 2,001 train (26,184 steps, 44 apps), 251 test (3,469 steps, 9 apps)",
     citation="Liu et al., LearnAct: Few-Shot Mobile GUI Agent with a Unified Demonstration Benchmark, arXiv 2504.13805",
     frame="pixels of the original screenshot, x first, origin top left",
@@ -233,12 +232,12 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: object, place: int
     description = step.get("action_description")
     builder.add(
         action,
-        native=step,
-        native_index=place,
-        word=word,
-        screen=screen,
+        step,
+        place,
+        word,
+        screen,
         rules=rules,
-        status="lossy" if word == "TASK_IMPOSSIBLE" or "finger_word" in rules else "kept",
+        lossy=word == "TASK_IMPOSSIBLE" or "finger_word" in rules,
         step_instruction=description
         if isinstance(description, str) and description.strip() and is_text(description)
         else None,

@@ -52,7 +52,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/X-LANCE/META-GUI-baseline",
     licence="unknown",
     platforms=("mobile",),
-    objectives=("navigation",),
     size="1,125 dialogues, 4,684 turns, 18,337 actions",
     citation="Sun et al., META-GUI: Towards Multi-modal Conversational Agents on Mobile GUI, arXiv 2205.11029",
     frame="pixels of the frame's picture, x first, origin top left",
@@ -143,7 +142,6 @@ class MetaGuiAdapter(Adapter):
         builder = EpisodeBuilder(
             self.descriptor,
             record,
-            episode_id=str(record.native_id),
             # Words of all turns before it: the user leans on them.
             instruction=_heard(said, turn),
             split="validation" if _split(record.file) == "dev" else "train",
@@ -248,7 +246,7 @@ def _answer(builder: EpisodeBuilder, answer: str, frame: int, screen: RecordScre
         return
     # Only the last answer ends the task.
     said: Action = Finished(answer) if last else CallUser(answer)
-    builder.add(said, native=native, native_index=frame, word="response", screen=screen, rules=["last_frame_answers"])
+    builder.add(said, native, frame, "response", screen, rules=["last_frame_answers"])
 
 
 def _add(builder: EpisodeBuilder, native: object, frame: int, screen: RecordScreen) -> None:
@@ -267,15 +265,7 @@ def _add(builder: EpisodeBuilder, native: object, frame: int, screen: RecordScre
     except ItemError as error:
         builder.reject(error.reason, native=native, native_index=frame, word=error.word, detail=error.detail)
         return
-    builder.add(
-        action,
-        native=native,
-        native_index=frame,
-        word=word,
-        screen=screen,
-        rules=rules,
-        target_box=smallest_box(screen.elements, action),
-    )
+    builder.add(action, native, frame, word, screen, rules=rules, target_box=smallest_box(screen.elements, action))
 
 
 def _action(word: str, arguments: list[str], screen: RecordScreen) -> tuple[Action, list[str]]:

@@ -37,7 +37,7 @@ from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, unknown_fields
-from pipelines.native.mind2web_actions import actions_of, elements_of, operation_of, page_size, status_of, target_of
+from pipelines.native.mind2web_actions import actions_of, elements_of, is_lossy, operation_of, page_size, target_of
 from pipelines.native.record_readers import count_of, field_id, json_list
 from schemas.action_types import ActionSpace
 from schemas.actions import Finished
@@ -51,7 +51,6 @@ DESCRIPTOR = Descriptor(
     title="Mind2Web",
     licence="CC-BY-4.0",
     platforms=("web",),
-    objectives=("navigation",),
     size="2,350 tasks on 137 sites; train 1,009 tasks",
     citation="Deng et al., Mind2Web: Towards a Generalist Agent for the Web, arXiv 2306.06070",
     frame="CSS pixels of the full page (mostly 1280 wide), x, y, width, height, origin top left of the page",
@@ -116,7 +115,6 @@ class Mind2webAdapter(Adapter):
             record,
             episode_id=episode["annotation_id"],
             instruction=episode["confirmed_task"],
-            platform="web",
             # Test files are published apart, and name themselves.
             split="test" if "test" in record.file.lower() else "train",
             app=site if isinstance(site, str) and site else None,
@@ -162,12 +160,12 @@ def _map_action(
         return False
     builder.add(
         actions,
-        native=native,
-        native_index=place,
-        word=word,
-        screen=screen,
+        native,
+        place,
+        word,
+        screen,
         target_box=box,
-        status=status_of(word, space),
+        lossy=is_lossy(word, space),
         rules=["centre_of_target", "full_page_frame"] if box else [],
     )
     return True

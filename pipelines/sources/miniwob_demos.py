@@ -53,7 +53,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/stanfordnlp/miniwob-plusplus-demos",
     licence="none stated (main project MIT)",
     platforms=("web",),
-    objectives=("navigation",),
     size="18,124 demonstrations of about 95 tasks, 2,326 of them symlinks",
     citation="Liu et al., Reinforcement Learning on Web Interfaces using Workflow-Guided Exploration, arXiv 1802.08802",
     frame="CSS pixels of the page, x and y named; the task's area is 160x210 (flights 375x667) at the top left",
@@ -138,13 +137,7 @@ class MiniwobDemosAdapter(Adapter):
         task = _task(record.file, demo)
         frame = _frame(record.file, task)
         builder = EpisodeBuilder(
-            self.descriptor,
-            record,
-            episode_id=str(record.native_id),
-            instruction=utterance,
-            platform="web",
-            app=task,
-            outcome="success" if reward == 1 else "failure",
+            self.descriptor, record, instruction=utterance, app=task, outcome="success" if reward == 1 else "failure"
         )
         for number, gesture in enumerate(gestures):
             _add(builder, gesture, number, states, frame)
@@ -213,11 +206,11 @@ def _add(
     screen = _screen(states[gesture.events[0].state], frame)
     builder.add(
         actions,
-        native=native,
-        native_index=number,
-        word=gesture.word,
-        screen=screen,
+        native,
+        number,
+        gesture.word,
+        screen,
         rules=gesture.rules,
-        status="lossy" if gesture.word == "scroll" else "kept",
+        lossy=gesture.word == "scroll",
         target_box=smallest_box(screen.elements, actions),
     )

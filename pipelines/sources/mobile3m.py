@@ -41,20 +41,16 @@ from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.android_xml import AndroidView, TreeError, bounds_of, elements, views
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import json_document
+from pipelines.words import words
 from schemas.actions import Action, Click, LongPress, Scroll, Type
 from schemas.coordinates import centre_in_units
 
 TEST_APPS = ("Qunar", "duapp", "cloudweather", "pdfreader", "QQmail", "baicizhan", "zhuishushenqi", "QQmusic")
 GRAPH_FILES = frozenset(
-    [
-        "all_action_id.json",
-        "data_all2unique.json",
-        "data_unique2all.json",
-        "all_page_id.json",
-        "all_unique_page.json",
-        "all_triple.json",
-        "all_page_actions.json",
-    ]
+    words(
+        "all_action_id.json data_all2unique.json data_unique2all.json all_page_id.json "
+        "all_unique_page.json all_triple.json all_page_actions.json"
+    )
 )
 WORDS = ("click", "input", "press", "scroll", "zoom", "pinch")
 _KNOWN = frozenset({"round", "name", "unique_name", "valid", "start_APP", "history_actions", "action_space", "path"})
@@ -145,7 +141,6 @@ class Mobile3mAdapter(Adapter):
         builder = EpisodeBuilder(
             self.descriptor,
             record,
-            episode_id=str(record.native_id),
             instruction="",
             language="zh",
             app=graph.partition("_graph")[0] or None,
@@ -174,9 +169,7 @@ class Mobile3mAdapter(Adapter):
             counted = error.word if isinstance(error, ItemError) else word
             builder.reject(error.reason, native=native, native_index=0, word=counted, detail=error.detail)
             return notices(builder.finish(), found)
-        builder.add(
-            actions, native=native, native_index=0, word=word, screen=screen, target_box=box, rules=["no_goal", *rules]
-        )
+        builder.add(actions, native, 0, word, screen, target_box=box, rules=["no_goal", *rules])
         builder.terminal(None, _screen(raw, path, path.stem)[0], ["no_goal"])
         return notices(builder.finish(), found)
 

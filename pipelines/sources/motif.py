@@ -36,6 +36,7 @@ from pipelines.mapping.items import ItemError, SplitListError, is_text, notices,
 from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import field_id, json_document
+from pipelines.words import words
 from schemas.actions import Action, CallUser, Click, Finished, Type
 from schemas.coordinates import centre_in_units, contains
 
@@ -43,28 +44,10 @@ SIDE = ("metadata.json", "trace_info.json")
 ROOTS = ("", "raw_data/")
 WORDS = ("click", "swipe", "type")
 _KNOWN = frozenset(
-    [
-        "trace_id",
-        "goal",
-        "instr",
-        "app",
-        "screen_w",
-        "screen_h",
-        "vh_w",
-        "vh_h",
-        "scale_x",
-        "scale_y",
-        "actions",
-        "verb_str",
-        "obj_desc_str",
-        "input_str",
-        "ui_types",
-        "screen_bboxes",
-        "view_bboxes",
-        "images",
-        "raw_gestures",
-        "ui_target_idxs",
-    ]
+    words(
+        "trace_id goal instr app screen_w screen_h vh_w vh_h scale_x scale_y actions verb_str "
+        "obj_desc_str input_str ui_types screen_bboxes view_bboxes images raw_gestures ui_target_idxs"
+    )
 )
 Box = tuple[float, float, float, float]
 
@@ -74,7 +57,6 @@ DESCRIPTOR = Descriptor(
     origin="https://github.com/aburns4/MoTIF",
     licence="unknown",
     platforms=("mobile",),
-    objectives=("navigation",),
     size="276 tasks, 125 apps, about 4.5 steps a trace; a split lists 2,488 train and 317 test traces",
     citation="Burns et al., A Dataset for Interactive Vision-Language Navigation with Unknown Command Feasibility, "
     "ECCV 2022",
@@ -165,7 +147,6 @@ class MotifAdapter(Adapter):
         builder = EpisodeBuilder(
             self.descriptor,
             record,
-            episode_id=record.native_id,
             instruction=goal,
             app=app,
             split=_split(self.side_files(raw), raw, record.native_id),
@@ -209,13 +190,13 @@ class _MotifTrace:
         self._before = actions[-1] if word != "type" else self._before
         self._builder.add(
             actions,
-            native=native,
-            native_index=place,
-            word=word,
-            screen=screen,
+            native,
+            place,
+            word,
+            screen,
             rules=rules,
             target_box=box,
-            status="lossy" if word == "type" else "kept",
+            lossy=word == "type",
             step_instruction=instruction
             if isinstance(instruction, str) and instruction.strip() and is_text(instruction)
             else None,

@@ -32,8 +32,9 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, picture_bytes
-from pipelines.native.mind2web_actions import actions_of, elements_of, operation_of, page_size, status_of, target_of
+from pipelines.native.mind2web_actions import actions_of, elements_of, is_lossy, operation_of, page_size, target_of
 from pipelines.native.spill import Spill
+from pipelines.words import words
 from schemas.action_types import ActionSpace
 
 BATCH_ROWS = 8
@@ -41,20 +42,9 @@ HELD_BYTES = 256 << 20
 """Rows of unfinished episodes held in memory; more of them wait on disk."""
 _SHARD = re.compile(r"(?P<split>.+?)-\d+-of-\d+.*\.parquet")
 _UNREAD = ("raw_html", "cleaned_html")
-_READ = (
-    "action_uid",
-    "operation",
-    "pos_candidates",
-    "neg_candidates",
-    "website",
-    "domain",
-    "subdomain",
-    "annotation_id",
-    "confirmed_task",
-    "screenshot",
-    "action_reprs",
-    "target_action_index",
-    "target_action_reprs",
+_READ = words(
+    "action_uid operation pos_candidates neg_candidates website domain subdomain annotation_id "
+    "confirmed_task screenshot action_reprs target_action_index target_action_reprs"
 )
 _OTHER = "other operations"
 
@@ -63,7 +53,6 @@ DESCRIPTOR = Descriptor(
     title="Multimodal-Mind2Web",
     licence="openrail",
     platforms=("web",),
-    objectives=("navigation",),
     size="14,193 actions of 2,022 tasks; train 7,775 of 1,009",
     citation="Zheng et al., GPT-4V(ision) is a Generalist Web Agent, if Grounded, arXiv 2401.01614",
     frame="pixels of the row's full-page screenshot, x, y, width, height, origin top left of the page",
@@ -160,7 +149,6 @@ class MultimodalMind2webAdapter(Adapter):
             record,
             episode_id=first["annotation_id"],
             instruction=first["confirmed_task"],
-            platform="web",
             split="train" if folder.startswith("train") else "test",
             app=site if isinstance(site, str) and site else None,
         )
@@ -275,12 +263,12 @@ def _map_row(
         return
     builder.add(
         actions,
-        native=native,
-        native_index=index,
-        word=word,
-        screen=screen,
+        native,
+        index,
+        word,
+        screen,
         target_box=box,
-        status=status_of(word, space),
+        lossy=is_lossy(word, space),
         rules=["centre_of_target", *rules] if box else rules,
     )
 

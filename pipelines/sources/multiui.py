@@ -29,17 +29,14 @@ from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import field_id, json_list
 from pipelines.prompts import REFUSAL, grounding_text
+from pipelines.words import word_pairs
 
 _KNOWN = frozenset({"id", "image", "conversations"})
 BOXED = ("element_ground_bbox", "action_ground_bbox")
-TOLD = {
-    "meta_generate": "perception",
-    "embed_caption": "perception",
-    "long_text_OCR": "perception",
-    "title_identification": "perception",
-    "webqa": "vqa",
-    "embed_qa": "vqa",
-}
+TOLD = word_pairs(
+    "meta_generate=perception embed_caption=perception long_text_OCR=perception "
+    "title_identification=perception webqa=vqa embed_qa=vqa"
+)
 MARKED = ("element_ground", "action_ground", "action_prediction")
 _BOX = re.compile(r"\[\s*(-?[\d.]+)\s*,\s*(-?[\d.]+)\s*,\s*(-?[\d.]+)\s*,\s*(-?[\d.]+)\s*\]")
 _QUOTED = re.compile(r"[\"“](?P<what>[^\"”\n]{1,300})[\"”]")
@@ -84,7 +81,7 @@ class MultiuiAdapter(Adapter):
         if not isinstance(row, dict) or record.native_id is None or not isinstance(row.get("image"), str):
             raise RecordError("missing_field", "expected id, image and conversations")
         pairs = exchanges(turns(row.get("conversations")))
-        builder = SampleBuilder(self.descriptor, record, record_id=record.native_id, platform="web")
+        builder = SampleBuilder(self.descriptor, record)
         screen = RecordScreen.load(raw.read_if_there(row["image"]), normalised=True)
         try:
             _map(builder, record.native_id, pairs, screen)
@@ -105,26 +102,16 @@ def _map(builder: SampleBuilder, identifier: str, pairs: list[tuple[str, str]], 
     if task in MARKED:
         raise ItemError("no_counterpart", "options, or marks drawn into the picture", task)
     if task in TOLD:
-        builder.sample(TOLD[task], asked, answer, screen, native_index=0, word=task)
+        builder.sample(TOLD[task], asked, answer, screen, 0, task)
         return
     what = _wanted(asked, task)
     if none:
-        builder.sample(
-            "grounding",
-            grounding_text(what),
-            REFUSAL,
-            screen,
-            native_index=0,
-            word=task,
-            rules=["none_of_above_refuses"],
-        )
+        builder.sample("grounding", grounding_text(what), REFUSAL, screen, 0, task, rules=["none_of_above_refuses"])
         return
     box = _BOX.search(answer)
     if box is None:
         raise ItemError("bad_value", f"expected a box, found {answer[:60]!r}", task)
-    builder.grounding(
-        what, unit_box([float(side) for side in box.groups()], (1.0, 1.0), task), screen, native_index=0, word=task
-    )
+    builder.grounding(what, unit_box([float(side) for side in box.groups()], (1.0, 1.0), task), screen, 0, task)
 
 
 def _task(identifier: str) -> tuple[str, bool]:

@@ -44,7 +44,6 @@ DESCRIPTOR = Descriptor(
     title="NNetNav",
     licence="Apache-2.0",
     platforms=("web",),
-    objectives=("navigation",),
     size="10,000 to 100,000 steps (live 3.2 GB, WebArena 1.8 GB)",
     citation="Murty et al., NNetNav, arXiv 2410.02907",
     frame="none: element ids of an accessibility tree without boxes",
@@ -86,9 +85,7 @@ class NnetnavAdapter(Adapter):
         builder = EpisodeBuilder(
             self.descriptor,
             record,
-            episode_id=record.native_id,
             instruction=objective[-1].strip(),
-            platform="web",
             split="test" if "test" in record.file.rpartition("/")[2].lower() else "train",
         )
         found: list[tuple[str, str, Any]] = []

@@ -44,7 +44,6 @@ DESCRIPTOR = Descriptor(
     title="OmniACT",
     licence="Apache-2.0",
     platforms=("desktop", "web"),
-    objectives=("navigation",),
     size="9,799 rows: train 6,788, validation 991, test 2,020",
     citation="Kapoor et al., OmniACT: A Dataset and Benchmark for Enabling Multimodal Generalist Agents, 2402.17553",
     frame="pixels of the screenshot, floats, x first, origin top left",
@@ -117,7 +116,6 @@ class OmniactAdapter(Adapter):
         builder = EpisodeBuilder(
             self.descriptor,
             record,
-            episode_id=str(record.native_id),
             instruction=instruction,
             split=SPLITS[record.file],
             # Pictures lie below a folder of their platform.
@@ -140,11 +138,11 @@ def _add(builder: EpisodeBuilder, gesture: PyAutoGuiGesture, place: int, screen:
         return
     builder.add(
         list(gesture.actions),
-        native=native,
-        native_index=place,
-        word=gesture.word,
-        screen=screen,
-        status="lossy" if gesture.lossy else "kept",
+        native,
+        place,
+        gesture.word,
+        screen,
+        lossy=gesture.lossy,
         rules=[*gesture.rules, *(["shared_screenshot"] if place else [])],
         target_box=smallest_box(screen.elements, gesture.actions[0]),
     )

@@ -34,7 +34,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.items import ItemError, notices, text_of, unknown_fields
 from pipelines.mapping.points import in_frame
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, has_steps, turns, without_pictures
@@ -87,7 +87,6 @@ DESCRIPTOR = Descriptor(
     title="OS-Genesis mobile",
     licence="MIT",
     platforms=("mobile",),
-    objectives=("navigation",),
     size="10,000 to 100,000 steps in two prompt forms",
     citation="Sun et al., OS-Genesis: Automating GUI Agent Trajectory Construction via Reverse Task Synthesis, "
     "arXiv 2412.19723",
@@ -152,7 +151,6 @@ class OsGenesisMobileAdapter(Adapter):
             # By its content with the file: rows have no id.
             episode_id=digest({"file": record.file, **row}),
             instruction=asked[1].strip(),
-            platform="mobile",
             split="test" if "test" in record.file.rpartition("/")[2].lower() else "train",
             outcome=outcome,
         )
@@ -167,12 +165,12 @@ class OsGenesisMobileAdapter(Adapter):
         else:
             builder.add(
                 actions,
-                native=native,
-                native_index=0,
-                word=word,
-                screen=screen,
+                native,
+                0,
+                word,
+                screen,
                 thought=thought or None,
-                status="lossy" if outcome == "failure" else "kept",
+                lossy=outcome == "failure",
                 step_instruction=(asked[2] or "").strip() or None,
             )
         return notices(builder.finish(), found)
@@ -219,25 +217,16 @@ def _made(word: str, native: Mapping[str, object], screen: RecordScreen) -> list
     if word == "type":
         # With a click, if a place is said: typing there needs the focus.
         place: list[Action] = [Click(_point(native, screen, word))] if {"x", "y"} & set(native) else []
-        return [*place, Type(_text(native, "text", word))]
+        return [*place, Type(text_of(native, "text", word))]
     if word == "scroll":
-        return [Scroll(direction=_text(native, "direction", word).lower())]
+        return [Scroll(direction=text_of(native, "direction", word).lower())]
     if word == "open_app":
-        return [Launch(app=_text(native, "app_name", word))]
+        return [Launch(app=text_of(native, "app_name", word))]
     if word == "answer":
-        return [CallUser(_text(native, "text", word))]
+        return [CallUser(text_of(native, "text", word))]
     if str(native.get("goal_status")) not in _ENDS:
         raise ItemError("bad_value", f"goal_status: expected one of {tuple(_ENDS)}", word)
     return [Finished("")]
-
-
-def _text(native: Mapping[str, object], name: str, word: str) -> str:
-    value = native.get(name)
-    if not isinstance(value, str):
-        raise ItemError("missing_field", f"{name}: expected a text, found {value!r:.60}", word)
-    if not value.strip():
-        raise ItemError("empty_text", name, word)
-    return value
 
 
 def _point(native: Mapping[str, object], screen: RecordScreen, word: str) -> Point:

@@ -47,7 +47,6 @@ DESCRIPTOR = Descriptor(
     title="OS-Genesis web",
     licence="none seen (UNCONFIRMED; code MIT)",
     platforms=("web",),
-    objectives=("navigation",),
     size="UNCONFIRMED",
     citation="Sun et al., OS-Genesis: Automating GUI Agent Trajectory Construction via Reverse Task Synthesis, "
     "arXiv 2412.19723",
@@ -90,7 +89,6 @@ class OsGenesisWebAdapter(Adapter):
             # By their content with the file: rows have no id.
             episode_id=digest({"file": record.file, "rows": rows}),
             instruction=asked,
-            platform="web",
             split="test" if "test" in record.file.rpartition("/")[2].lower() else "train",
         )
         found: list[tuple[str, str, Any]] = []

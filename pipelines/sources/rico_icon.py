@@ -135,13 +135,7 @@ def _ground(builder: SampleBuilder, asked: str | None, answer: str | None, scree
     said = pointed_at(asked)
     rules = [f"verb left out of: {asked}"] if said else []
     builder.sample(
-        "grounding",
-        grounding_text(said or asked),
-        point_answer(*_point(answer)),
-        screen,
-        native_index=index,
-        word=WORD,
-        rules=rules,
+        "grounding", grounding_text(said or asked), point_answer(*_point(answer)), screen, index, WORD, rules=rules
     )
 
 

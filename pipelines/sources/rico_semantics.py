@@ -101,21 +101,17 @@ class RicoSemanticsAdapter(Adapter):
             {"box": box, "role": "icon", "text": "", "name": meaning or shape} for _, shape, meaning, box in found
         ]
         screen = RecordScreen.load(rico.picture(raw, identifier), elements, normalised=True)
-        builder = SampleBuilder(
-            self.descriptor, record, record_id=str(record.native_id), split=rico.file_split(record.file)
-        )
+        builder = SampleBuilder(self.descriptor, record, split=rico.file_split(record.file))
         for index, element, problem in failed:
             builder.reject(problem.reason, native=element, native_index=index, word=problem.word, detail=str(problem))
         # A label that two elements bear points at neither.
         labels = Counter((shape, meaning) for _, shape, meaning, _ in found)
         for index, shape, meaning, box in found:
             said = f"ICON {shape}: {meaning}" if meaning else f"ICON {shape}"
-            builder.region(said, box, screen, native_index=index, word=WORD)
+            builder.region(said, box, screen, index, WORD)
             if labels[shape, meaning] == 1 and not failed:  # an unread element might bear the same label
                 named = f"the {meaning} icon ({shape})" if meaning else f"the {shape} icon"
-                builder.grounding(
-                    named, box, screen, native_index=index, word=WORD, k=1, count=False, rules=["unique_label"]
-                )
+                builder.grounding(named, box, screen, index, WORD, k=1, count=False, rules=["unique_label"])
         return notices(builder.finish(), new)
 
 

@@ -96,7 +96,7 @@ class RicoscaAdapter(Adapter):
             box = unit_box(row.get("bbox"), (1.0, 1.0), "instruction/bad")
             screen = RecordScreen.load(rico.picture(raw, identifier), normalised=True)
             rules = [f"verb left out of: {words}"] if said else []
-            builder.grounding(said or words, box, screen, native_index=0, word=WORD, rules=rules)
+            builder.grounding(said or words, box, screen, 0, WORD, rules=rules)
         except ItemError as error:
             builder.reject(error.reason, native=row, native_index=0, word=error.word, detail=str(error))
         return notices(builder.finish(), unknown_fields(row, _KNOWN))

@@ -177,11 +177,11 @@ class ScalecuaAdapter(Adapter):
             else:
                 builder.add(
                     list(one.actions),
-                    native=step.said,
-                    native_index=place,
-                    word=one.word,
-                    screen=screen,
-                    status="lossy" if one.lossy else "kept",
+                    step.said,
+                    place,
+                    one.word,
+                    screen,
+                    lossy=one.lossy,
                     rules=one.rules,
                     thought=step.thought,
                     step_instruction=step.operation or None,
@@ -298,7 +298,7 @@ def _sample(builder: SampleBuilder, row: _Row, screen: RecordScreen) -> None:
         word, said = "answer in words", row.said.strip()
         if not said or _TAG.search(said):
             raise ItemError("unknown_schema" if said else "empty_text", "no action, box, point or plain words", word)
-        builder.sample("vqa", row.task, said, screen, native_index=0, word=word)
+        builder.sample("vqa", row.task, said, screen, 0, word)
         return
     word = places[0][0]
     # The reference stands in the question, in some files in the answer.
@@ -315,9 +315,9 @@ def _sample(builder: SampleBuilder, row: _Row, screen: RecordScreen) -> None:
     if not all(0 <= number <= UNITS for number in numbers):
         raise ItemError("off_screen", f"{numbers} lies outside 0..{UNITS}", word)
     if word == "box":
-        builder.grounding(named[0].strip(), numbers, screen, native_index=0, word=word)
+        builder.grounding(named[0].strip(), numbers, screen, 0, word)
         return
     if not named[0].strip():
         raise ItemError("empty_text", "the expression is empty", word)
     at = point_answer(to_unit(numbers[0], UNITS), to_unit(numbers[1], UNITS))
-    builder.sample("grounding", grounding_text(named[0].strip()), at, screen, native_index=0, word=word)
+    builder.sample("grounding", grounding_text(named[0].strip()), at, screen, 0, word)

@@ -32,37 +32,14 @@ from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico
 from pipelines.native.record_readers import last_may_end
 from pipelines.prompts import LIST_QUESTION, grounding_text, point_answer, point_text
+from pipelines.words import words
 from schemas.coordinates import contains
 
 COLUMNS = ("screen_id", "screen_annotation")
-CLASSES = (
-    "PICTOGRAM",
-    "TEXT_INPUT",
-    "TEXT",
-    "LIST_ITEM",
-    "BUTTON",
-    "IMAGE",
-    "LABEL",
-    "TOOLBAR",
-    "NAVIGATION_BAR",
-    "CHECKBOX",
-    "RADIO_BUTTON",
-    "SWITCH",
-    "PAGER_INDICATOR",
-    "KEYBOARD",
-    "MAP",
-    "ADVERTISEMENT",
-    "VIDEO",
-    "SLIDER",
-    "PROGRESS_BAR",
-    "SPINNER",
-    "DATE_PICKER",
-    "RATING_BAR",
-    "WEB_VIEW",
-    "CARD",
-    "MODAL",
-    "DRAWER",
-    "TABLE",
+CLASSES = words(
+    "PICTOGRAM TEXT_INPUT TEXT LIST_ITEM BUTTON IMAGE LABEL TOOLBAR NAVIGATION_BAR CHECKBOX "
+    "RADIO_BUTTON SWITCH PAGER_INDICATOR KEYBOARD MAP ADVERTISEMENT VIDEO SLIDER PROGRESS_BAR SPINNER "
+    "DATE_PICKER RATING_BAR WEB_VIEW CARD MODAL DRAWER TABLE"
 )
 """The 14 classes seen, and classes that may turn up: a word in capitals that isn't listed would be taken for text."""
 _CLASS = rf"(?:{'|'.join(CLASSES)})"
@@ -281,8 +258,8 @@ def _emit(
                 point_text(*node.centre),
                 node.line,
                 screen,
-                native_index=index,
-                word="element",
+                index,
+                "element",
                 target_boxes=[box],
                 rules=["innermost_at_its_centre"],
             )
@@ -294,10 +271,10 @@ def _emit(
                 grounding_text(node.text),
                 point_answer(*node.centre),
                 screen,
+                index,
+                "element",
                 k=1,
                 count=False,
-                native_index=index,
-                word="element",
                 target_boxes=[box],
                 rules=["unique_text", "centre_of_box"],
             )
@@ -308,10 +285,10 @@ def _emit(
             LIST_QUESTION,
             "\n".join(node.line for node in sound),
             screen,
+            len(nodes),
+            "element",
             k=2,
             count=False,
-            native_index=len(nodes),
-            word="element",
             target_boxes=[[float(v) for v in n.box] for n in sound],
             rules=["native_order"],
         )

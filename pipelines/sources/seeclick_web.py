@@ -79,7 +79,7 @@ class SeeclickWebAdapter(Adapter):
         good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT)
         data = raw.first((folder + row["img_filename"] for folder in FOLDERS), len(listed))
         screen = RecordScreen.load(data, named_boxes.screen_elements(good), normalised=True)
-        builder = SampleBuilder(self.descriptor, record, record_id=row["img_filename"], platform="web")
+        builder = SampleBuilder(self.descriptor, record, record_id=row["img_filename"])
         return notices(named_boxes.emit(builder, screen, good, failed, new), unknown_fields(row, _ROW))
 
 

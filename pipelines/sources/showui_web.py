@@ -81,7 +81,7 @@ class ShowuiWebAdapter(Adapter):
         data = raw.first([f"images/{row['img_url']}"], len(listed))
         elements = named_boxes.screen_elements(good)
         screen = fitting_screen(data, frame, elements) if frame else RecordScreen.load(data, elements, normalised=True)
-        builder = SampleBuilder(self.descriptor, record, record_id=row["img_url"], platform="web")
+        builder = SampleBuilder(self.descriptor, record, record_id=row["img_url"])
         return notices(named_boxes.emit(builder, screen, good, failed, new), unknown_fields(row, _ROW))
 
 

@@ -51,7 +51,6 @@ DESCRIPTOR = Descriptor(
     licence="CC-BY-4.0",
     platforms=("mobile",),
     language="en, kn, mr, gu, hi, bn, sw, es",
-    objectives=("navigation",),
     size="523 tasks in 8 languages (train 152, validation 106, test 265), 3,312 screens",
     citation="Venkatesh et al., UGIF: UI Grounded Instruction Following, arXiv 2211.07615",
     frame="pixels of the screenshot, x first, origin top left",
@@ -129,7 +128,6 @@ class UgifAdapter(Adapter):
         builder = EpisodeBuilder(
             self.descriptor,
             record,
-            episode_id=str(record.native_id),
             instruction=goal.strip(),
             language=code,
             split=_split(record.file) or "train",
@@ -160,16 +158,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: object, place: int
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=step, native_index=place, word=word, detail=error.detail)
         return
-    builder.add(
-        actions,
-        native=step,
-        native_index=place,
-        word=word,
-        screen=screen,
-        rules=rules,
-        target_box=box,
-        status="lossy" if word in ("toggle", "error") else "kept",
-    )
+    builder.add(actions, step, place, word, screen, rules=rules, target_box=box, lossy=word in ("toggle", "error"))
 
 
 def _screen(raw: Raw, file: str, step: Mapping[str, object]) -> tuple[RecordScreen, list[Mapping[str, str]]]:

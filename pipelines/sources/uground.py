@@ -86,7 +86,7 @@ class UgroundAdapter(Adapter):
         if not pairs:
             raise RecordError("missing_field", "expected questions with their answers")
         screen = RecordScreen.load(picture_bytes(row.get("image")), normalised=True)
-        builder = SampleBuilder(self.descriptor, record, record_id=f"{record.file}#{record.locator}", platform="web")
+        builder = SampleBuilder(self.descriptor, record, record_id=f"{record.file}#{record.locator}")
         for place, (asked, said) in enumerate(pairs):
             try:
                 _pair(builder, place, asked, said, screen)
@@ -105,17 +105,15 @@ def _pair(builder: SampleBuilder, place: int, asked: str, said: str, screen: Rec
     if max(numbers) > GRID_MAX:
         raise ItemError("off_screen", f"{numbers}: expected 0..{GRID_MAX}", WORD)
     if len(numbers) == 4:
-        builder.grounding(
-            what, [float(number) for number in numbers], screen, native_index=place, word=WORD, rules=["grid_of_999"]
-        )
+        builder.grounding(what, [float(number) for number in numbers], screen, place, WORD, rules=["grid_of_999"])
         return
     builder.sample(
         "grounding",
         grounding_text(what),
         point_answer(numbers[0], numbers[1]),
         screen,
-        native_index=place,
-        word=WORD,
+        place,
+        WORD,
         rules=["grid_of_999", "point_without_box"],
     )
 

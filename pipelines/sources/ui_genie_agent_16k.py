@@ -35,11 +35,12 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import MISFIT
-from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.items import ItemError, notices, text_of, unknown_fields
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import ChatTurn, turns, without_pictures
 from pipelines.native.record_readers import json_lines
 from pipelines.native.spill import Spill
+from pipelines.words import words
 from schemas.action_types import OPPOSITE
 from schemas.actions import (
     Action,
@@ -61,19 +62,7 @@ from schemas.coordinates import OffScreen, point_to_unit
 
 _KNOWN = frozenset({"messages", "images"})
 _ARGUMENTS = frozenset(
-    [
-        "action",
-        "action_desc",
-        "action_info",
-        "button",
-        "coordinate",
-        "coordinate2",
-        "direction",
-        "som",
-        "status",
-        "text",
-        "time",
-    ]
+    words("action action_desc action_info button coordinate coordinate2 direction som status text time")
 )
 _PICTURE = re.compile(r"(?:.*/)?(?:data/screenshots/([^/]+)/[^/]+|AMEX/screenshot/([^/]+)-\d+\.\w+)")
 _SIZE = re.compile(r"resolution is (\d{2,5})\s*[x×]\s*(\d{2,5})")
@@ -96,7 +85,6 @@ DESCRIPTOR = Descriptor(
     title="UI-Genie-Agent-16k",
     licence="UNCONFIRMED",
     platforms=("mobile",),
-    objectives=("navigation",),
     size="2,208 episodes, 16,698 steps; on AMEX pictures 2,981 episodes, 35,088 steps",
     citation="Xiao et al., UI-Genie: A Self-Improving Approach for Iteratively Boosting MLLM-based Mobile GUI Agents, "
     "arXiv 2505.21496",
@@ -159,9 +147,7 @@ class UiGenieAgent16kAdapter(Adapter):
         builder = EpisodeBuilder(
             self.descriptor,
             record,
-            episode_id=record.native_id,
             instruction=steps[0].query,
-            platform="mobile",
             # The last status that ends is how it ended.
             outcome=next((end for step in reversed(steps) if (end := _outcome(step.arguments))), None),
         )
@@ -185,12 +171,12 @@ class UiGenieAgent16kAdapter(Adapter):
                 said = step.arguments.get("action_desc")
                 builder.add(
                     actions,
-                    native=step.arguments,
-                    native_index=place,
-                    word=step.word,
-                    screen=screen,
+                    step.arguments,
+                    place,
+                    step.word,
+                    screen,
                     rules=rules,
-                    status="lossy" if lossy else "kept",
+                    lossy=lossy,
                     step_instruction=said if isinstance(said, str) and said.strip() else None,
                 )
             due = max(due, step.done + 1)
@@ -269,9 +255,9 @@ def _action(step: _GenieStep) -> tuple[Action, bool, list[str]]:
         if word == "swipe":
             return _swipe(step)
         if word == "type":
-            return Type(_text(step, "text")), False, []
+            return Type(text_of(step.arguments, "text", step.word)), False, []
         if word == "open":
-            return Launch(app=_text(step, "text")), False, []
+            return Launch(app=text_of(step.arguments, "text", step.word)), False, []
         if word == "terminate":
             return _end(arguments)
     except ItemError:
@@ -311,15 +297,6 @@ def _end(arguments: Mapping[str, object]) -> tuple[Action, bool, list[str]]:
     if said is not None and not isinstance(said, str):
         raise ItemError("bad_value", f"action_info: expected a text, found {said!r:.60}", "terminate")
     return Finished(said or ""), status == "failure", ["terminate_failure"] if status == "failure" else []
-
-
-def _text(step: _GenieStep, name: str) -> str:
-    value = step.arguments.get(name)
-    if not isinstance(value, str):
-        raise ItemError("missing_field", f"{name}: expected a text, found {value!r:.60}", step.word)
-    if not value.strip():
-        raise ItemError("empty_text", name, step.word)
-    return value
 
 
 def _point(step: _GenieStep, name: str) -> Point:

@@ -111,9 +111,9 @@ class UiRefexpAdapter(Adapter):
         found: list[tuple[str, str, Any]] = []
         data = raw.read_if_there(f"combined/{image_id}.jpg", COMPANION)
         screen = RecordScreen.load(data, _elements(features, found), normalised=True)
-        builder = SampleBuilder(self.descriptor, record, record_id=str(record.native_id), split=_split(record.file))
+        builder = SampleBuilder(self.descriptor, record, split=_split(record.file))
         rules = [f"verb left out of: {words}"] if expression else []
-        builder.grounding(expression or words, box, screen, native_index=0, word="expression", rules=rules)
+        builder.grounding(expression or words, box, screen, 0, "expression", rules=rules)
         return notices(builder.finish(), found + unknown_fields(features, _KNOWN))
 
 

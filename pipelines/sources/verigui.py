@@ -65,7 +65,7 @@ class VeriguiAdapter(Adapter):
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One task → the plan, and a sample a sub-task. Raises `RecordError`: missing_field."""
         row, items = record.payload, self.count_items(record)
-        builder = SampleBuilder(self.descriptor, record, record_id=str(record.native_id), platform="web")
+        builder = SampleBuilder(self.descriptor, record, record_id=record.native_id or record.locator)
         if isinstance(row, dict) and "type" in row and "answer" in row:
             builder.reject(
                 "no_counterpart", native=row, native_index=0, word="question", detail="an answer off the web"
@@ -95,11 +95,11 @@ class VeriguiAdapter(Adapter):
                 next_subgoal_text(goal, done[:-1]),
                 words,
                 screen,
-                native_index=place,
-                word=WORD,
-                status="lossy",
+                place,
+                WORD,
+                lossy=True,
                 rules=[] if known else ["subtasks_missing"],
             )
         if LEAST <= len(done) == len(listed):
-            builder.sample("vqa", plan_text(goal), numbered(done), screen, native_index=0, word=WORD, k=1, count=False)
+            builder.sample("vqa", plan_text(goal), numbered(done), screen, 0, WORD, k=1, count=False)
         return notices(builder.finish(), found)

@@ -81,7 +81,7 @@ class Waveui25kAdapter(FlatRowAdapter):
         rules = ["written_by_a_model"]
         # The description tells more than the name.
         if said := _text(row, "description") or _text(row, "name"):
-            builder.region(said, box, screen, native_index=0, word=self.word, k=1, count=False, rules=rules)
+            builder.region(said, box, screen, 0, self.word, k=1, count=False, rules=rules)
         if purpose := _text(row, "purpose"):
             builder.sample(
                 "perception",

@@ -70,7 +70,6 @@ DESCRIPTOR = Descriptor(
     title="WebLINX",
     licence="CC-BY-NC-SA-4.0",
     platforms=("web",),
-    objectives=("navigation",),
     size="2,337 demonstrations, about 100,000 turns; train 969",
     citation="Lu et al., WebLINX: Real-World Website Navigation with Multi-Turn Dialogue, arXiv 2402.05930",
     frame="mouse: CSS px of the viewport; boxes: the same times zoomLevel; x and y named",
@@ -137,14 +136,7 @@ class WeblinxAdapter(Adapter):
         asked = [turn["utterance"].strip() for turn in listed if _instructs(turn) and _utterance(turn)]
         if not asked:
             raise RecordError("empty_text", "the instructor says nothing", items)
-        builder = EpisodeBuilder(
-            self.descriptor,
-            record,
-            episode_id=record.native_id,
-            instruction="\n".join(asked),
-            platform="web",
-            split=split,
-        )
+        builder = EpisodeBuilder(self.descriptor, record, instruction="\n".join(asked), split=split)
         _Demo(builder, raw, record.file.rpartition("/")[0], listed, self.space).read()
         found = unknown_fields(replay, _KNOWN)
         for turn in listed:
@@ -179,12 +171,12 @@ class _Demo:
                 continue
             self.builder.add(
                 actions,
-                native=_short(turn),
-                native_index=place,
-                word=word,
-                screen=screen,
+                _short(turn),
+                place,
+                word,
+                screen,
                 target_box=box,
-                status="lossy" if lossy else "kept",
+                lossy=lossy,
                 rules=rules,
                 step_instruction=self.said,
             )

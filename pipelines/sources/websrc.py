@@ -97,8 +97,8 @@ class WebsrcAdapter(Adapter):
         page = posixpath.join(posixpath.dirname(record.file), "processed_data", name[2:9])
         data = raw.read_if_there(f"{page}.png")
         screen = RecordScreen.load(data, normalised=True)
-        builder = SampleBuilder(self.descriptor, record, record_id=name, platform="web", split=_split(raw, name))
-        builder.sample("vqa", question, answer, screen, native_index=0, word=WORD)
+        builder = SampleBuilder(self.descriptor, record, record_id=name, split=_split(raw, name))
+        builder.sample("vqa", question, answer, screen, 0, WORD)
         found = unknown_fields(row, frozenset(COLUMNS))
         if row["element_id"] != "-1" and screen.info is not None:
             size = (screen.info.width_px, screen.info.height_px)
@@ -114,8 +114,8 @@ class WebsrcAdapter(Adapter):
                     asked,
                     centre,
                     screen,
-                    native_index=0,
-                    word=WORD,
+                    0,
+                    WORD,
                     k=1,
                     count=False,
                     target_boxes=[box],

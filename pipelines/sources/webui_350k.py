@@ -111,13 +111,7 @@ class Webui350kAdapter(Adapter):
         good, failed, _ = named_boxes.read_elements(shown, lambda node: _named(node, boxes, size), frozenset())
         screen = RecordScreen.load(bare.data, named_boxes.screen_elements(good))
         page = posixpath.basename(posixpath.dirname(record.file))
-        builder = SampleBuilder(
-            self.descriptor,
-            record,
-            record_id=str(record.native_id),
-            platform="web",
-            split=split_of(raw, SPLITS, page) or "train",
-        )
+        builder = SampleBuilder(self.descriptor, record, split=split_of(raw, SPLITS, page) or "train")
         builder.count(INNER, inner)
         found = (
             [("not_on_screen", f"{hidden} named nodes are hidden or outside the first screen", None)] if hidden else []

@@ -109,7 +109,7 @@ class WidgetCaptioningAdapter(Adapter):
             except ItemError as error:
                 failed.append((index, error))
         screen = RecordScreen.load(rico.picture(raw, identifier), [item for *_, item in found], normalised=True)
-        builder = SampleBuilder(self.descriptor, record, record_id=str(record.native_id), split=split)
+        builder = SampleBuilder(self.descriptor, record, split=split)
         for index, problem in failed:
             builder.reject(
                 problem.reason, native=widgets[index], native_index=index, word=problem.word, detail=str(problem)
@@ -118,17 +118,15 @@ class WidgetCaptioningAdapter(Adapter):
         bearers = Counter(text.casefold() for widget in widgets for text in set(_split(widget)))
         for index, captions, element in found:
             for place, caption in enumerate(captions):
-                builder.region(
-                    caption, element["box"], screen, native_index=index, word=WORD, k=2 * place, count=place == 0
-                )
+                builder.region(caption, element["box"], screen, index, WORD, k=2 * place, count=place == 0)
                 # A caption that two widgets bear points at neither.
                 if bearers[caption.casefold()] == 1:
                     builder.grounding(
                         caption,
                         element["box"],
                         screen,
-                        native_index=index,
-                        word=WORD,
+                        index,
+                        WORD,
                         k=2 * place + 1,
                         count=False,
                         rules=["unique_caption"],

@@ -287,7 +287,7 @@ def test_provenance_is_that_of_the_builders() -> None:
     record = Record('f"é', "row 1", {}, "id\n")
     builder = EpisodeBuilder(sources.get("aitw").descriptor, record, episode_id="e", instruction="i")
     builder.reject("off_screen", native={}, native_index=0, word="step")
-    builder.add(Click((1, 2)), native={}, native_index=1, word="w", screen=None, status="lossy", rules=["a", "b"])
+    builder.add(Click((1, 2)), native={}, native_index=1, word="w", screen=None, lossy=True, rules=["a", "b"])
     builder.add(Click((1, 2)), native={}, native_index=2, word="w", screen=None)
     rows, index, gaps = columns.step_places(np.array([False, True, True]), np.array([0, 3]))
     assert (rows.tolist(), index.tolist(), gaps.tolist()) == ([1, 2], [0, 1], [0, -1])
