@@ -37,8 +37,8 @@ from schemas.actions import Action, CallUser
 DESKTOPS, WORKERS = 2, 2
 DOWN_S = 10.0
 """How old a desktop must be before it counts as one that answers no more."""
-END_S = 20.0
-"""How long what was killed may take to be gone."""
+END_S = 60.0
+"""How long what was killed or ended may take to be gone; a busy machine needs it."""
 
 
 class Leased:
@@ -177,14 +177,15 @@ class DesktopSoak(GatewaySoak):
             else:
                 self._end(process)
         for process in self.running.values():
-            process.wait(30)
+            # One that doesn't end in time is found standing.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(END_S)
         held, end = 1, time.monotonic() + END_S
         while held and time.monotonic() < end:
             # The authority may be among what was killed last: it knows the leases, so it is started again.
             with contextlib.suppress(*NOT_YET):
                 held = sum(bool(device["holder"]) for device in self.keep_gateway())
             time.sleep(0.5)
-        self.gateway.stop()
         return held
 
     def standing(self) -> list[str]:
@@ -216,7 +217,10 @@ def soak(minutes: float, seed: int) -> dict[str, Any]:
         try:
             run.kill_for(minutes)
         finally:
-            leases = run.stop()
+            try:
+                leases = run.stop()
+            finally:
+                run.gateway.stop()  # its processes would outlive this one
         standing = run.standing()
         folders = len(list(run.left.glob("desktop-*")))  # of those whose keeper and owner were both killed
         said = [line.split(":")[0] for path in Path(name).glob("done-*") for line in path.read_text().splitlines()]
