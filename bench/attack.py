@@ -33,6 +33,7 @@ class Group:
 GROUPS = (
     Group("replies", "models' replies: time, code taken for text", ("tests/schemas/test_replies.py",)),
     Group("texts", "pages, records, answers: time", ("tests/quality/test_hostile_texts.py",)),
+    Group("judges", "fresh wordings that speak to judges", ("tests/quality/judges/test_fresh_wordings.py",)),
     Group(
         "archives",
         "bombs, names that lead out, book-keeping",

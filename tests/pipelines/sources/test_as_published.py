@@ -73,6 +73,22 @@ def test_sixteen_bits_of_grey_keep_their_shades_and_a_second_picture_is_passed_o
     assert answers(seeclick(tmp_path / "two", "a.jpg", two)) == ["[400,800]"]
 
 
+@pytest.mark.parametrize(("mark", "frame"), [("\ufeff", [200, 100]), ("", [200.0, 100.0])])
+def test_a_mark_before_the_first_row_and_sizes_as_floats_cost_no_row(
+    mark: str, frame: list[float], tmp_path: Path
+) -> None:
+    row = {"instruction": "Click on 'Buy'.", "source": "webui", "platform": "web", "resolution": frame}
+    rows = [
+        {**row, "image": f"{n}.png", "bbox": [20 + n, 20, 80 + n, 60], "raw_instruction": f"Buy {n}"} for n in (0, 20)
+    ]
+    path = tmp_path / "raw/metadata.jsonl"
+    write_lines(path, rows)
+    path.write_text(mark + path.read_text("utf-8"), "utf-8")
+    run = unify(tmp_path / "home", "groundui_18k", tmp_path / "raw")
+    # The middle of 20..80 of 200 is 250 of 1000, that of 20..60 of 100 is 400.
+    assert (run.items, answers(run)) == ((2, 2, 0), ["[250,400]", "[350,400]"])
+
+
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()], ids=str)
 def test_pictures_in_a_plain_column_of_bytes_are_pictures(kind: pa.DataType, tmp_path: Path) -> None:
     fixture("waveui_25k").write(tmp_path / "as_it_is")
