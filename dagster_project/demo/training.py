@@ -28,16 +28,18 @@ WHOLE: dict[str, Any] = {
         "image_labels": True,
         "image_blocks": 2,
         "freeze_vision": True,
+        "threads": 1,  # the second process has the other core
     },
     # A window is a prompt of four times the picture that nano sees of a whole screen, and a screen has five of them; RL
     # and nine evaluations get fewer rows, so that the demo stays within its minutes.
     "offline": {
+        "threads": 1,
         "updates": 4,
         "validation_limit": 24,
         "held_out_limit": 32,
         "offline_grounding": {"updates": 8, "prompts": 8, "eval_steps": 4},
     },
-    "evaluate": {"grounding": 100, "navigation": 12},
+    "evaluate": {"grounding": 100, "navigation": 12, "threads": 1},
     # an agent that solves one task in twenty is to be seen solving one
     "episodes": {"attempts": 60},
 }

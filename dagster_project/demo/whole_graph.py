@@ -1,9 +1,9 @@
 """`vesper demo`: the whole graph on embedded data, with a report of what improved at each stage.
 
 The judge bench with what is built from it, and the staircase, need nothing of the rest: they run beside it, in a second
-process. All else runs in this one, the trainer's stages too, so that torch is loaded once. Suites, probes
-and checkpoints beside the agent's (`NOT_RUN`) are left out. How it trains stands in `demo.training`; the first look
-runs without the second process.
+process, which then evaluates checkpoints while this one goes on training. All else runs in this one, the trainer's
+stages too, so that torch is loaded once. Suites, probes and checkpoints beside the agent's (`NOT_RUN`) are left out.
+How it trains stands in `demo.training`; the first look runs without the second process.
 """
 
 import logging
@@ -27,6 +27,7 @@ from dagster_project.stages import graph, judges, sources
 from generators.generation.round_names import round_name
 from pipelines.store import Store
 from trainer.proving.staircase.stage import ASSET as STAIRCASE
+from trainer.suites.leaderboard import ASSET as STANDINGS
 
 JOBS = ("refresh_sources", "collect_rounds", "build_corpus", "train")
 """One after the other; rounds of the generation loop come before those that use them."""
@@ -157,9 +158,12 @@ def _execute(progress: DemoProgress, brief: bool, rounds: int) -> None:
     unless this is a brief demo. `rounds`: of the generation loop."""
     context = multiprocessing.get_context("spawn")
     stated: Any = context.Queue()
-    other = context.Process(target=_beside, args=(stated,))
+    waiting: Any = context.Queue()
+    other = context.Process(target=_beside, args=(stated, waiting))
     listening = threading.Thread(target=_listen, args=(stated, progress))
-    with _runs(progress, beside=False) as runs:
+    evaluations = EvaluationsAsMade(frozenset() if brief else _evaluations(), waiting)
+    later = evaluations.keys | {STANDINGS} if evaluations.keys else frozenset()
+    with _runs(progress, evaluations, left_out=_apart() | later) as runs:
         listening.start()
         if not brief:
             other.start()
@@ -177,7 +181,11 @@ def _execute(progress: DemoProgress, brief: bool, rounds: int) -> None:
                 if not done and name in ("build_corpus", "train"):
                     break  # what comes after would train on a corpus of before
             if not brief:
+                evaluations.end()
+                _evaluate(runs, waiting)
                 other.join()
+                if not evaluations.keys & progress.failed.keys() and evaluations.keys <= progress.seconds.keys():
+                    runs.job("train", only=frozenset({STANDINGS}))
         finally:
             if not brief:
                 other.kill()  # it has ended, or this process is ending early
@@ -185,6 +193,47 @@ def _execute(progress: DemoProgress, brief: bool, rounds: int) -> None:
             # Ends the listener, which waits for ever otherwise.
             stated.put(None)
             listening.join()
+
+
+class EvaluationsAsMade:
+    """Lets the evaluation of each checkpoint into a queue, from which whichever process is free takes it; None in the
+    queue ends one of the two."""
+
+    def __init__(self, keys: frozenset[str], waiting: Any) -> None:
+        self.keys, self._waiting = keys, waiting
+        self._made: list[str] = []
+
+    def __call__(self, what: str, key: str, facts: Mapping[str, Any]) -> None:
+        """Hears of this process's stages."""
+        # When the next stage begins the one before stands in Dagster's history: what was read is known to be that.
+        if what == "start":
+            self._let_in()
+        name = key.replace("checkpoints/", "evaluations/")
+        if what == "done" and facts["passed"] and name != key and name in self.keys:
+            self._made.append(name)
+
+    def end(self) -> None:
+        """No checkpoint comes any more."""
+        self._let_in()
+        for _ in range(2):
+            self._waiting.put(None)
+
+    def _let_in(self) -> None:
+        for name in self._made:
+            self._waiting.put(name)
+        self._made.clear()
+
+
+def _evaluate(runs: "Runs", waiting: Any) -> None:
+    for name in iter(waiting.get, None):
+        runs.job("train", only=frozenset({name}))
+
+
+def _evaluations() -> frozenset[str]:
+    """Evaluations of the checkpoints that a demo makes."""
+    stages = graph.stages(deployment.load())
+    made = (key.replace("checkpoints/", "evaluations/") for key in stages if key.startswith("checkpoints/"))
+    return frozenset(key for key in made if key in stages and stages[key].job not in NOT_RUN)
 
 
 def _apart() -> frozenset[str]:
@@ -197,14 +246,16 @@ def _any_gold() -> bool:
     return any(store.current(f"gold/{name}") for name in sources.enabled(deployment.load()))
 
 
-def _beside(stated: Any) -> None:
+def _beside(stated: Any, waiting: Any) -> None:
     """A process of its own (Dagster's runs aren't safe side by side in one); what it does goes into the queue. It
     computes on one thread: two processes with a thread for every core each wait for the other's at every sum."""
     _one_thread()
     own_group()
-    with _runs(lambda *event: stated.put(event), beside=True) as runs:
+    apart = _apart()
+    with _runs(lambda *event: stated.put(event)) as runs:
         for name in ("build_corpus", "train"):
-            runs.job(name)
+            runs.job(name, only=apart)
+        _evaluate(runs, waiting)
 
 
 def _one_thread() -> None:
@@ -217,8 +268,8 @@ def _listen(stated: Any, progress: DemoProgress) -> None:
 
 
 @contextmanager
-def _runs(listener: Any, *, beside: bool) -> "Iterator[Runs]":
-    """What runs the jobs' assets in this process and tells the listener of each."""
+def _runs(*listeners: Any, left_out: frozenset[str] = frozenset()) -> "Iterator[Runs]":
+    """What runs the jobs' assets in this process and tells the listeners of each."""
     import dagster as dg
     import sqlalchemy
 
@@ -233,12 +284,13 @@ def _runs(listener: Any, *, beside: bool) -> "Iterator[Runs]":
     settings = deployment.load()
     loaded = definitions.build(settings, here=graph.stages(settings))
     # Taken off again below: the process may go on with something else.
-    factory.listeners.append(listener)
+    factory.listeners.extend(listeners)
     try:
         with dg.DagsterInstance.get() as history:
-            yield Runs(loaded, history, _apart(), beside)
+            yield Runs(loaded, history, left_out)
     finally:
-        factory.listeners.remove(listener)
+        for listener in listeners:
+            factory.listeners.remove(listener)
         sqlalchemy.event.remove(sqlalchemy.Engine, "connect", _without_waiting)
 
 
@@ -251,25 +303,24 @@ def _without_waiting(connection: object, _: object) -> None:
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of the graph's jobs: of the assets that are made apart, or of all others."""
+    """Runs of the graph's jobs in this process, without the assets that are left out."""
 
     loaded: Any
     history: Any
-    apart: frozenset[str]
-    beside: bool
+    left_out: frozenset[str]
 
-    def job(self, name: str, partition: str | None = None) -> bool:
-        """Run a job's assets; True if all were made."""
+    def job(self, name: str, partition: str | None = None, only: frozenset[str] | None = None) -> bool:
+        """Run a job's assets, or those of them that are named; True if all were made."""
         job = self.loaded.resolve_job_def(name)
-        keys = job.asset_layer.executable_asset_keys
+        keys = {key.to_user_string(): key for key in job.asset_layer.executable_asset_keys}
+        chosen = keys.keys() - self.left_out if only is None else keys.keys() & only
         done = job.execute_in_process(
             instance=self.history,
             raise_on_error=False,
             partition_key=partition,
             tags={MARK: ""},
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-            # Each process makes its own part of the graph.
-            asset_selection=[key for key in keys if (key.to_user_string() in self.apart) == self.beside],
+            asset_selection=[keys[name] for name in chosen],
         )
         return bool(done.success)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import dagster as dg
@@ -49,6 +50,24 @@ def _job() -> dg.JobDefinition:
         work()
 
     return made
+
+
+def test_a_checkpoint_is_evaluated_once_the_next_stage_begins_and_each_process_is_told_the_end() -> None:
+    waiting: Queue[str | None] = Queue()
+    made = whole_graph.EvaluationsAsMade(frozenset({"evaluations/base", "evaluations/mid_trained"}), waiting)
+    for key, passed in (("gold/aitw", True), ("checkpoints/base", True), ("checkpoints/mid_trained", False)):
+        before = waiting.qsize()
+        made("start", key, {})
+        made("done", key, {"passed": passed})
+        assert waiting.qsize() - before == (key == "checkpoints/mid_trained"), "Dagster knows of it by then"
+    made.end()
+    assert [waiting.get_nowait() for _ in range(waiting.qsize())] == ["evaluations/base", None, None]
+
+
+def test_whole_demos_evaluate_what_they_train() -> None:
+    names = ("base", "mid_trained", "offline_grounding", "online_web", "linear", "unified")
+    assert {f"evaluations/{name}" for name in names} < whole_graph._evaluations()
+    assert not any("judge" in key or "heldout" in key for key in whole_graph._evaluations())
 
 
 @pytest.mark.parametrize("demo", [training.WHOLE, training.FIRST_LOOK])
