@@ -39,7 +39,7 @@ _ENDS = re.compile(
 )
 """Between sentences. Markup, brackets and dashes begin something of their own, too."""
 _BEGINS = re.compile(
-    rf"(?<=[\w,\"'”]) (?=(?:(?:{'|'.join(_words('begins'))})\b|[A-Z]{{3,}}:),? [a-z\d])|"
+    rf"(?<=[\w,\"'”]) (?=(?:(?:{'|'.join(_words('begins'))})\b|(?:[A-Z]{{3,}} )*[A-Z]{{3,}}:),? [a-z\d])|"
     r"(?<=[a-zA-Z]) (?=[^\W\d_a-zA-Z\u00c0-\u024f]{2}[^a-zA-Z]{4,}$)"
 )
 """Where a sentence begins behind no mark: a capital that is no name's; only letters of another alphabet to the end."""
