@@ -2,7 +2,7 @@
 # A Chromium to lease to others, headless, with CDP on this machine's loopback:
 #   deploy/sealed_browser/start.sh PORT [CHROMIUM [FLAG...]]
 # It opens no file, no page of its own, no page source, and no address of this machine or of a private network; it sees
-# neither home folders nor other people's /tmp. SEALED_RULES names hosts inside that it may open none the less, in the form
+# neither home folders nor other people's /tmp, /var/tmp and /dev/shm. SEALED_RULES names hosts inside that it may open none the less, in the form
 # of Chromium's --host-resolver-rules ("MAP apps.example.org 10.0.0.8"). What it doesn't keep out is in docs/devices.md. Linux, and util-linux 2.38:
 # the policy is laid over /etc/chromium in a mount namespace of its own, so no other browser here is changed.
 set -euo pipefail
@@ -30,7 +30,7 @@ exec unshare --map-root-user --mount --propagation private bash -ceu '
   done
   [[ -f /etc/chromium/policies/managed/sealed.json || -f /etc/opt/chrome/policies/managed/sealed.json ]] || {
     echo "no folder for policies: make /etc/chromium (Chromium) or /etc/opt/chrome (Chrome), empty, as root" >&2; exit 1; }
-  for folder in /home /root /srv /mnt /media /tmp; do
+  for folder in /home /root /srv /mnt /media /run/user /var/tmp /dev/shm /tmp; do
     [[ ! -d "$folder" || "$chromium" == "$folder"/* ]] || mount -t tmpfs -o mode=1777 none "$folder"
   done
   mkdir -p /tmp/profile
