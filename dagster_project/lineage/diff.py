@@ -18,7 +18,6 @@ from dagster_project.lineage.rows import TableVersions, isin
 from dagster_project.lineage.touched import HELDOUT, MIXTURE, SHARDS
 from pipelines.store.files import FileEntry
 from pipelines.store.manifest import Manifest, mainline_key
-from pipelines.words import words
 from schemas.ids import digest
 
 LEFT, ENTERED, CHANGED = "left", "entered", "changed"
@@ -45,9 +44,16 @@ WORDS = {
 }
 """Kind of outcome → how it is said of what left, and of what entered."""
 _CONTENT = {
-    "steps": list(
-        words("action_text instruction step_instruction split screenshot_sha256 target_box thought conclusion")
-    ),
+    "steps": [
+        "action_text",
+        "instruction",
+        "step_instruction",
+        "split",
+        "screenshot_sha256",
+        "target_box",
+        "thought",
+        "conclusion",
+    ],
     "samples": ["messages", "answer", "split", "images", "target_boxes", "objective"],
 }
 

@@ -21,18 +21,35 @@ from pipelines import sources
 from pipelines.mapping.adapter import Raw, Record
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
-from pipelines.words import words
 from schemas.ids import GENERATED_SOURCE, canonical_json
 from schemas.tables import Verdicts
 from trainer.worth import tables as worth
 
 VERDICT = Verdicts.schema.names
-STEP = list(
-    words(
-        "source episode_id step_index split platform instruction action_text screenshot_sha256 native_action provenance"
-    )
-)
-SAMPLE = list(words("sample_id source split platform objective images answer licence parents provenance"))
+STEP = [
+    "source",
+    "episode_id",
+    "step_index",
+    "split",
+    "platform",
+    "instruction",
+    "action_text",
+    "screenshot_sha256",
+    "native_action",
+    "provenance",
+]
+SAMPLE = [
+    "sample_id",
+    "source",
+    "split",
+    "platform",
+    "objective",
+    "images",
+    "answer",
+    "licence",
+    "parents",
+    "provenance",
+]
 Answer = dict[str, Any]
 
 

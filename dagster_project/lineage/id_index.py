@@ -29,11 +29,15 @@ from pipelines.store.collect_garbage import ID_INDEX
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Manifest
 from pipelines.store.object_store.binding import copies_of
-from pipelines.words import word_pairs
 
-KEYS = word_pairs(
-    "steps=episode_id samples=sample_id verdicts=item_id rejects=item_id index=sample_id displaced=item_id"
-)
+KEYS = {
+    "steps": "episode_id",
+    "samples": "sample_id",
+    "verdicts": "item_id",
+    "rejects": "item_id",
+    "index": "sample_id",
+    "displaced": "item_id",
+}
 """Table → the column that its rows are looked up by."""
 INDEXED = ("unified/", "verdicts/", "gold/", "hygiene/duplicates", "mid_training/shards")
 """Assets with so many rows that they are indexed as soon as they are made."""

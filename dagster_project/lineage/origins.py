@@ -14,10 +14,18 @@ from dagster_project.lineage.manifests import Manifests, Node, Start, name_of
 from pipelines import sources, suites
 from pipelines.store.code_revision import code_revision
 from pipelines.store.manifest import Manifest, mainline_key
-from pipelines.words import words
 from schemas.ids import GENERATED_SOURCE
 
-CONTRACT = words("stage preset action_space prompt_version prompt_digest code_version code_revision seeds")
+CONTRACT = (
+    "stage",
+    "preset",
+    "action_space",
+    "prompt_version",
+    "prompt_digest",
+    "code_version",
+    "code_revision",
+    "seeds",
+)
 """What of a checkpoint's `lineage.json` says how it was made."""
 
 

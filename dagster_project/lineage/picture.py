@@ -10,22 +10,19 @@ from dataclasses import dataclass
 from dagster_project.lineage.tables import clean
 
 BOX_W, BOX_H, GAP_X, GAP_Y, TOP, LEFT = 208, 38, 56, 10, 64, 16
-COLOURS = dict(
-    pair.split("=")
-    for pair in [
-        "raw=#cfe3ff",
-        "unified=#d7f0df",
-        "verdicts=#fff0c9",
-        "gold=#ffe1a6",
-        "hygiene=#f4d6e6",
-        "fingerprints=#f4d6e6",
-        "mid_training=#dcd7f7",
-        "checkpoints=#ffcfc4",
-        "evaluations=#e3e3e3",
-        "generation=#cdeff0",
-        "task_pool=#cdeff0",
-    ]
-)
+COLOURS = {
+    "raw": "#cfe3ff",
+    "unified": "#d7f0df",
+    "verdicts": "#fff0c9",
+    "gold": "#ffe1a6",
+    "hygiene": "#f4d6e6",
+    "fingerprints": "#f4d6e6",
+    "mid_training": "#dcd7f7",
+    "checkpoints": "#ffcfc4",
+    "evaluations": "#e3e3e3",
+    "generation": "#cdeff0",
+    "task_pool": "#cdeff0",
+}
 OTHER = "#eeeeee"
 
 

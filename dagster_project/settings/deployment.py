@@ -20,13 +20,21 @@ from pipelines.home import default_home as home
 from pipelines.prompts.history import HistoryConfig
 from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.unify.changes import ChangeBands
-from pipelines.words import words
 from schemas.action_types import ACTION_SPACE, ActionSpace
 from schemas.settings import Flag, Number, Settings, SettingsError, Whole, merged, setting
 
 FILE = Path(__file__).parents[1] / "deployment.yaml"
-EMBEDDED = words(
-    "agentnet aitw aitz android_control mind2web miniwob_demos omniact screen_annotation screenqa ui_refexp"
+EMBEDDED = (
+    "agentnet",
+    "aitw",
+    "aitz",
+    "android_control",
+    "mind2web",
+    "miniwob_demos",
+    "omniact",
+    "screen_annotation",
+    "screenqa",
+    "ui_refexp",
 )
 """Sources that have embedded data (a test holds this to the generator's own list, which is heavy to import)."""
 

@@ -19,7 +19,6 @@ from generators.tasks.task_spec import FINAL_KEYFRAME
 from generators.worlds.registry import starts_of
 from pipelines.store import Build, CheckSpec, Manifest, PartSpec, PartWriter, Store
 from pipelines.training_data.removed import Removed, removed_items
-from pipelines.words import words
 from quality.duplicates.same_text import VERSION as MEANING_VERSION
 from quality.duplicates.same_text import DistinctTexts
 from quality.evidence.embedding import Embedder
@@ -36,12 +35,19 @@ NO_APP, NO_WORLD = "no app named", "no world shows the app"
 ALL_NEW = CheckSpec("every kept task is new", "A kept task is as similar to another as a duplicate")
 OPENABLE = CheckSpec("dynamic tasks open", "Too many name no app, or one that no world shows", blocking=False)
 CHECKS = (ALL_NEW, OPENABLE)
-_COLUMNS = list(
-    words(
-        "episode_id step_index split platform app instruction screenshot_sha256 action_type action_text "
-        "episode_outcome provenance"
-    )
-)
+_COLUMNS = [
+    "episode_id",
+    "step_index",
+    "split",
+    "platform",
+    "app",
+    "instruction",
+    "screenshot_sha256",
+    "action_type",
+    "action_text",
+    "episode_outcome",
+    "provenance",
+]
 
 
 @dataclass(frozen=True, slots=True)

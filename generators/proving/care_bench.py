@@ -19,13 +19,19 @@ from generators.worlds.care.care_world import CareWorld
 from generators.worlds.evaluators import holds
 from generators.worlds.pages.page_task import lookup
 from generators.worlds.wrappers.wrapper import Wrapper
-from pipelines.words import words
 from quality.evidence.consequences import Kind, consequence, pressed
 from schemas.actions import Action
 
 MOST_STEPS = 40
-LISTS = words(
-    "contacts.people messages.threads messages.texts notes.notes clock.alarms clock.cities files.items calendar.events"
+LISTS = (
+    "contacts.people",
+    "messages.threads",
+    "messages.texts",
+    "notes.notes",
+    "clock.alarms",
+    "clock.cities",
+    "files.items",
+    "calendar.events",
 )
 """Lists of the phone whose items are gone for good once they are deleted."""
 WRITTEN = {"notes.notes": ("body",), "contacts.people": ("phone", "email", "address")}

@@ -5,10 +5,15 @@ from collections.abc import Mapping
 
 from pipelines.exports.form import ExportForm, Rows
 from pipelines.exports.records import Sample, marked_turns
-from pipelines.words import word_pairs
 
 INFO = "dataset_info.json"
-_TAGS = word_pairs("role_tag=role content_tag=content user_tag=user assistant_tag=assistant system_tag=system")
+_TAGS = {
+    "role_tag": "role",
+    "content_tag": "content",
+    "user_tag": "user",
+    "assistant_tag": "assistant",
+    "system_tag": "system",
+}
 
 
 def _line(sample: Sample) -> dict[str, object]:

@@ -16,7 +16,6 @@ from pipelines.mapping.column_json import plain, undecoded
 from pipelines.mapping.columns import record_digests
 from pipelines.native import tf_example
 from pipelines.native.tf_example import one, readable
-from pipelines.words import words
 
 MAX_OPEN_EPISODES = 16
 """Episodes held while a file is read. Their steps stand together in the official files, so one would do."""
@@ -30,7 +29,15 @@ WORDS = ("image/ui_annotations_text", "image/ui_annotations_ui_types")
 _FEW = ("goal_info", "current_activity", "device_type", "results/type_action")
 POINTS = ("results/yx_touch", "results/yx_lift")
 
-INTEGERS = words("step_id episode_length android_api_level image/height image/width image/channels results/action_type")
+INTEGERS = (
+    "step_id",
+    "episode_length",
+    "android_api_level",
+    "image/height",
+    "image/width",
+    "image/channels",
+    "results/action_type",
+)
 TEXTS = ("goal_info", "current_activity", "device_type", "results/type_action")
 _LISTS = pa.list_(pa.float64())
 NATIVE = pa.schema(

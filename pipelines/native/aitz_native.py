@@ -18,17 +18,36 @@ from pipelines.mapping.adapter import Broken, Raw, Record, RecordBatch
 from pipelines.mapping.column_json import plain
 from pipelines.mapping.columns import any_of, codes_of, constant, record_digests, same_in
 from pipelines.native import gesture_columns, native_json
-from pipelines.words import words
 
 KNOWN = frozenset(
-    words(
-        "episode_id episode_length step_id instruction ui_positions ui_text ui_types result_action_type "
-        "result_action_text result_touch_yx result_lift_yx image_path image_full_path coat_screen_desc "
-        "coat_action_think coat_action_desc coat_action_result"
-    )
+    {
+        "episode_id",
+        "episode_length",
+        "step_id",
+        "instruction",
+        "ui_positions",
+        "ui_text",
+        "ui_types",
+        "result_action_type",
+        "result_action_text",
+        "result_touch_yx",
+        "result_lift_yx",
+        "image_path",
+        "image_full_path",
+        "coat_screen_desc",
+        "coat_action_think",
+        "coat_action_desc",
+        "coat_action_result",
+    }
 )
-IN_NATIVE = words(
-    "step_id result_action_type result_action_text result_touch_yx result_lift_yx coat_screen_desc image_path"
+IN_NATIVE = (
+    "step_id",
+    "result_action_type",
+    "result_action_text",
+    "result_touch_yx",
+    "result_lift_yx",
+    "coat_screen_desc",
+    "image_path",
 )
 PATHS = ("image_path", "image_full_path")
 """Where a copy of an episode lies says nothing about what it is."""

@@ -27,7 +27,6 @@ from typing import Any
 from pipelines.mapping.card import Loss
 from pipelines.mapping.items import is_text, whole_number
 from pipelines.native.pyautogui import CallError, PyAutoGuiCall, parse_script
-from pipelines.words import word_pairs, words
 from schemas.action_types import scroll_direction, speaks
 from schemas.actions import (
     ACTION_SPACE,
@@ -56,11 +55,21 @@ from schemas.coordinates import OffScreen, point_to_unit
 
 MODULES = frozenset({"", "pyautogui", "mobile", "browser", "computer"})
 OTHER = "other calls"
-ALIASES = word_pairs(
-    "doubleClick=double_click rightClick=right_click moveTo=move_mouse hover=move_mouse write=type "
-    "back=navigate_back home=navigate_home go_backward=navigate_back answer=final_answer "
-    "response=final_answer terminate=final_answer sleep=wait longPress=long_press"
-)
+ALIASES = {
+    "doubleClick": "double_click",
+    "rightClick": "right_click",
+    "moveTo": "move_mouse",
+    "hover": "move_mouse",
+    "write": "type",
+    "back": "navigate_back",
+    "home": "navigate_home",
+    "go_backward": "navigate_back",
+    "answer": "final_answer",
+    "response": "final_answer",
+    "terminate": "final_answer",
+    "sleep": "wait",
+    "longPress": "long_press",
+}
 POINTED: Mapping[str, Callable[[Point], Action]] = {
     "click": Click,
     "double_click": DoubleClick,
@@ -90,10 +99,27 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 PLACES: Mapping[str, int] = {**dict.fromkeys(("drag", "swipe", "scroll", *POINTED), 2), "select_option": 3}
 """Arguments without a name that a call may have, where that isn't one."""
 MODIFIERS = frozenset(
-    words(
-        "ctrl ctrlleft ctrlright control alt altleft altright shift shiftleft shiftright win winleft "
-        "winright super meta cmd command option fn"
-    )
+    {
+        "ctrl",
+        "ctrlleft",
+        "ctrlright",
+        "control",
+        "alt",
+        "altleft",
+        "altright",
+        "shift",
+        "shiftleft",
+        "shiftright",
+        "win",
+        "winleft",
+        "winright",
+        "super",
+        "meta",
+        "cmd",
+        "command",
+        "option",
+        "fn",
+    }
 )
 LOSSES = (
     Loss("click", "Click", "kept"),

@@ -6,12 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.mapping.adapter import RecordError
-from pipelines.words import word_pairs
 
-_ROLES = word_pairs(
-    "system=system human=user user=user gpt=assistant assistant=assistant model=assistant "
-    "bot=assistant function_call=assistant observation=user tool=user"
-)
+_ROLES = {
+    "system": "system",
+    "human": "user",
+    "user": "user",
+    "gpt": "assistant",
+    "assistant": "assistant",
+    "model": "assistant",
+    "bot": "assistant",
+    "function_call": "assistant",
+    "observation": "user",
+    "tool": "user",
+}
 _PICTURE = re.compile(r"<image>(?:[^<\n]*</image>)?|<\|vision_start\|>.*?<\|vision_end\|>", re.DOTALL)
 
 

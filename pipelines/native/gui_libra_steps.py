@@ -12,7 +12,6 @@ from pipelines.mapping.items import ItemError, picture_bytes
 from pipelines.mapping.points import in_frame
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import has_steps, turns, without_pictures
-from pipelines.words import words
 from schemas.action_types import ActionSpace, speaks
 from schemas.actions import (
     Action,
@@ -37,9 +36,20 @@ _INSTRUCTION = re.compile(
 _REPLY = re.compile(r"\s*(?:<think(?:ing)?>(.*?)</think(?:ing)?>)?\s*<answer>(.*)</answer>\s*", re.DOTALL)
 _WORDS = {
     word.lower(): word
-    for word in words(
-        "Click LongPress Write Select Scroll Swipe Wait NavigateBack NavigateHome OpenAPP KeyboardPress "
-        "Answer Terminate"
+    for word in (
+        "Click",
+        "LongPress",
+        "Write",
+        "Select",
+        "Scroll",
+        "Swipe",
+        "Wait",
+        "NavigateBack",
+        "NavigateHome",
+        "OpenAPP",
+        "KeyboardPress",
+        "Answer",
+        "Terminate",
     )
 }
 _NULLS: tuple[Any, ...] = (None, "None", "", [])

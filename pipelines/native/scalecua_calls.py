@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pipelines.mapping.card import Loss
 from pipelines.native import calls, pyautogui
 from pipelines.native.pyautogui import CallError, PyAutoGuiCall
-from pipelines.words import words
 from schemas.action_types import ACTION_SPACE, OPPOSITE, ActionSpace
 from schemas.actions import Action, Finished, Point, Scroll, scroll_direction
 from schemas.coordinates import OffScreen, point_to_unit
@@ -21,10 +20,25 @@ OTHER = "other calls"
 _SEVERAL = "several calls"
 _SCROLLS = re.compile(r"\bscroll\w*\b[^.\n]{0,40}?\b(up|down)(?:ward)?s?\b", re.IGNORECASE)
 _BY_PYAUTOGUI = frozenset(
-    words(
-        "click doubleClick tripleClick rightClick middleClick moveTo dragTo write typewrite press hotkey "
-        "wait sleep keyDown keyUp mouseDown mouseUp"
-    )
+    {
+        "click",
+        "doubleClick",
+        "tripleClick",
+        "rightClick",
+        "middleClick",
+        "moveTo",
+        "dragTo",
+        "write",
+        "typewrite",
+        "press",
+        "hotkey",
+        "wait",
+        "sleep",
+        "keyDown",
+        "keyUp",
+        "mouseDown",
+        "mouseUp",
+    }
 )
 _OWN = (
     Loss("scroll", "Scroll(direction)", "lossy", "how far isn't kept; without words for it: ambiguous_direction"),

@@ -19,13 +19,18 @@ from pipelines.mapping.card import Descriptor, Download
 from pipelines.native.calls import LOSSES, Vocabulary
 from pipelines.native.record_readers import parquet_rows
 from pipelines.native.single_steps import map_pairs
-from pipelines.words import word_pairs
 
 VOCABULARY = Vocabulary(flip_vertical=True)
-PLATFORMS = word_pairs(
-    "guienv=web omniact=desktop ricoig16k=mobile ricosca=mobile seeclick=web webui350k=web "
-    "ui_refexp=mobile widget_captioning=mobile"
-)
+PLATFORMS = {
+    "guienv": "web",
+    "omniact": "desktop",
+    "ricoig16k": "mobile",
+    "ricosca": "mobile",
+    "seeclick": "web",
+    "webui350k": "web",
+    "ui_refexp": "mobile",
+    "widget_captioning": "mobile",
+}
 """Configuration → platform."""
 _ROW = frozenset({"images", "texts", "source"})
 

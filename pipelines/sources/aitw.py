@@ -56,13 +56,18 @@ from pipelines.native import aitw_native, aitw_parquet, gesture_columns
 from pipelines.native.aitw_codes import GESTURE_LOSSES, gesture, ocr_elements, word_of
 from pipelines.native.aitw_native import PIXELS, POSITIONS
 from pipelines.native.tf_example import one, texts
-from pipelines.words import words
 
 SPLIT_LIST = "splits/standard.json"
 
-_IN_NATIVE = words(
-    "step_id results/action_type results/type_action results/yx_touch results/yx_lift "
-    "current_activity device_type android_api_level"
+_IN_NATIVE = (
+    "step_id",
+    "results/action_type",
+    "results/type_action",
+    "results/yx_touch",
+    "results/yx_lift",
+    "current_activity",
+    "device_type",
+    "android_api_level",
 )
 _FILE = re.compile(r"(-\d+-of-\d+|\.tfrecords?(\.gz)?|\.parquet)$")
 

@@ -35,7 +35,6 @@ from pipelines.mapping.items import ItemError, by_number, is_text, notices, smal
 from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_document
-from pipelines.words import words
 from schemas.actions import Action, Click, Finished, PressBack, PressEnter, PressHome, Type
 
 BARE: dict[str, Action] = {
@@ -50,10 +49,18 @@ TREES = ("element_anno/", "element_anno/element_anno/")
 _HEX = re.compile(r"[0-9a-f]{32}")
 _EPISODE = frozenset({"episode_id", "instruction", "steps"})
 _STEP = frozenset(
-    words(
-        "step_id image_path action touch_coord lift_coord type_text device_dim package_name "
-        "need_human_check interest_region"
-    )
+    {
+        "step_id",
+        "image_path",
+        "action",
+        "touch_coord",
+        "lift_coord",
+        "type_text",
+        "device_dim",
+        "package_name",
+        "need_human_check",
+        "interest_region",
+    }
 )
 
 DESCRIPTOR = Descriptor(

@@ -38,7 +38,6 @@ from pipelines.mapping.points import in_frame
 from pipelines.native import accessibility, tf_example
 from pipelines.native.tf_example import one, readable, texts
 from pipelines.native.wire import ProtoError
-from pipelines.words import words
 from schemas.action_types import DIRECTIONS
 from schemas.actions import (
     Action,
@@ -57,9 +56,16 @@ from schemas.actions import (
 SPLIT_LIST = "splits.json"
 _FILE = re.compile(r"(-\d+-of-\d+|\.tfrecords?(\.gz)?)$")
 _KNOWN = frozenset(
-    words(
-        "episode_id goal screenshots accessibility_trees screenshot_widths screenshot_heights actions step_instructions"
-    )
+    {
+        "episode_id",
+        "goal",
+        "screenshots",
+        "accessibility_trees",
+        "screenshot_widths",
+        "screenshot_heights",
+        "actions",
+        "step_instructions",
+    }
 )
 _BINARY = frozenset({"screenshots", "accessibility_trees"})
 _ARGUMENTS = {

@@ -35,14 +35,15 @@ from pipelines.mapping.items import ItemError, is_text, notices, text_of, unknow
 from pipelines.mapping.points import pixel_point
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, field_id, json_lines, runs
-from pipelines.words import word_pairs, words
 from schemas.action_types import ActionSpace, speaks
 from schemas.actions import Action, Click, DoubleClick, Drag, Finished, Hotkey, RightClick, Scroll, Type, pressed
 
 CALL, OTHER = "calls of the program", "other actions"
-_KNOWN = frozenset(words("execution_id app_domain request template step_id total_steps evaluation step"))
+_KNOWN = frozenset(
+    {"execution_id", "app_domain", "request", "template", "step_id", "total_steps", "evaluation", "step"}
+)
 _KEYS = re.compile(r"\{VK_(CONTROL|SHIFT|MENU)\}(\{\w+\}|.)|\{([A-Z]\w*)(?: (\d{1,2}))?\}", re.DOTALL)
-_HELD = word_pairs("CONTROL=ctrl SHIFT=shift MENU=alt")
+_HELD = {"CONTROL": "ctrl", "SHIFT": "shift", "MENU": "alt"}
 
 DESCRIPTOR = Descriptor(
     id="gui_360",

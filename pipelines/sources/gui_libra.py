@@ -46,7 +46,6 @@ from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native.gui_libra_steps import OTHER, actions_of, rl_step, sft_source, sft_step
 from pipelines.native.record_readers import json_list, parquet_rows
-from pipelines.words import word_pairs
 from schemas.ids import digest
 
 _RL = frozenset({"data_source", "images", "extra_info", "answer", "system_prompt", "context"})
@@ -55,9 +54,16 @@ _ANSWER = frozenset(
 )
 _SFT = frozenset({"image", "conversations"})
 _SAID = frozenset({"action_description", "action_target", "action_type", "value", "point_2d"})
-_PLATFORMS = word_pairs(
-    "mind2web=web guiact=web coat=mobile aitz=mobile amex=mobile aitw=mobile android=mobile gui=mobile"
-)
+_PLATFORMS = {
+    "mind2web": "web",
+    "guiact": "web",
+    "coat": "mobile",
+    "aitz": "mobile",
+    "amex": "mobile",
+    "aitw": "mobile",
+    "android": "mobile",
+    "gui": "mobile",
+}
 DESCRIPTOR = Descriptor(
     id="gui_libra",
     title="GUI-Libra 81K",

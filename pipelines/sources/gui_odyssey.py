@@ -42,7 +42,6 @@ from pipelines.mapping.items import (
 from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, field_id, json_document
-from pipelines.words import words
 from schemas.actions import (
     Action,
     CallUser,
@@ -60,7 +59,20 @@ UNITS = (1000.0, 1000.0)
 SPLITS = ("random", "app", "device", "task")
 KEYS: dict[str, Action] = {"KEY_HOME": PressHome(), "KEY_BACK": PressBack(), "KEY_APPSELECT": PressRecent()}
 _EPISODE = frozenset({"episode_id", "device_info", "task_info", "step_length", "steps"})
-_STEP = frozenset(words("step screenshot action info ps description intention context low_level_instruction sam2_bbox"))
+_STEP = frozenset(
+    {
+        "step",
+        "screenshot",
+        "action",
+        "info",
+        "ps",
+        "description",
+        "intention",
+        "context",
+        "low_level_instruction",
+        "sam2_bbox",
+    }
+)
 
 DESCRIPTOR = Descriptor(
     id="gui_odyssey",

@@ -41,16 +41,20 @@ from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.android_xml import AndroidView, TreeError, bounds_of, elements, views
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import json_document
-from pipelines.words import words
 from schemas.actions import Action, Click, LongPress, Scroll, Type
 from schemas.coordinates import centre_in_units
 
 TEST_APPS = ("Qunar", "duapp", "cloudweather", "pdfreader", "QQmail", "baicizhan", "zhuishushenqi", "QQmusic")
 GRAPH_FILES = frozenset(
-    words(
-        "all_action_id.json data_all2unique.json data_unique2all.json all_page_id.json "
-        "all_unique_page.json all_triple.json all_page_actions.json"
-    )
+    {
+        "all_action_id.json",
+        "data_all2unique.json",
+        "data_unique2all.json",
+        "all_page_id.json",
+        "all_unique_page.json",
+        "all_triple.json",
+        "all_page_actions.json",
+    }
 )
 WORDS = ("click", "input", "press", "scroll", "zoom", "pinch")
 _KNOWN = frozenset({"round", "name", "unique_name", "valid", "start_APP", "history_actions", "action_space", "path"})

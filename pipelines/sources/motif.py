@@ -36,7 +36,6 @@ from pipelines.mapping.items import ItemError, SplitListError, is_text, notices,
 from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import field_id, json_document
-from pipelines.words import words
 from schemas.actions import Action, CallUser, Click, Finished, Type
 from schemas.coordinates import centre_in_units, contains
 
@@ -44,10 +43,28 @@ SIDE = ("metadata.json", "trace_info.json")
 ROOTS = ("", "raw_data/")
 WORDS = ("click", "swipe", "type")
 _KNOWN = frozenset(
-    words(
-        "trace_id goal instr app screen_w screen_h vh_w vh_h scale_x scale_y actions verb_str "
-        "obj_desc_str input_str ui_types screen_bboxes view_bboxes images raw_gestures ui_target_idxs"
-    )
+    {
+        "trace_id",
+        "goal",
+        "instr",
+        "app",
+        "screen_w",
+        "screen_h",
+        "vh_w",
+        "vh_h",
+        "scale_x",
+        "scale_y",
+        "actions",
+        "verb_str",
+        "obj_desc_str",
+        "input_str",
+        "ui_types",
+        "screen_bboxes",
+        "view_bboxes",
+        "images",
+        "raw_gestures",
+        "ui_target_idxs",
+    }
 )
 Box = tuple[float, float, float, float]
 

@@ -34,7 +34,6 @@ from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, picture_bytes
 from pipelines.native.mind2web_actions import actions_of, elements_of, is_lossy, operation_of, page_size, target_of
 from pipelines.native.spill import Spill
-from pipelines.words import words
 from schemas.action_types import ActionSpace
 
 BATCH_ROWS = 8
@@ -42,9 +41,20 @@ HELD_BYTES = 256 << 20
 """Rows of unfinished episodes held in memory; more of them wait on disk."""
 _SHARD = re.compile(r"(?P<split>.+?)-\d+-of-\d+.*\.parquet")
 _UNREAD = ("raw_html", "cleaned_html")
-_READ = words(
-    "action_uid operation pos_candidates neg_candidates website domain subdomain annotation_id "
-    "confirmed_task screenshot action_reprs target_action_index target_action_reprs"
+_READ = (
+    "action_uid",
+    "operation",
+    "pos_candidates",
+    "neg_candidates",
+    "website",
+    "domain",
+    "subdomain",
+    "annotation_id",
+    "confirmed_task",
+    "screenshot",
+    "action_reprs",
+    "target_action_index",
+    "target_action_reprs",
 )
 _OTHER = "other operations"
 

@@ -29,14 +29,17 @@ from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import field_id, json_list
 from pipelines.prompts import REFUSAL, grounding_text
-from pipelines.words import word_pairs
 
 _KNOWN = frozenset({"id", "image", "conversations"})
 BOXED = ("element_ground_bbox", "action_ground_bbox")
-TOLD = word_pairs(
-    "meta_generate=perception embed_caption=perception long_text_OCR=perception "
-    "title_identification=perception webqa=vqa embed_qa=vqa"
-)
+TOLD = {
+    "meta_generate": "perception",
+    "embed_caption": "perception",
+    "long_text_OCR": "perception",
+    "title_identification": "perception",
+    "webqa": "vqa",
+    "embed_qa": "vqa",
+}
 MARKED = ("element_ground", "action_ground", "action_prediction")
 _BOX = re.compile(r"\[\s*(-?[\d.]+)\s*,\s*(-?[\d.]+)\s*,\s*(-?[\d.]+)\s*,\s*(-?[\d.]+)\s*\]")
 _QUOTED = re.compile(r"[\"“](?P<what>[^\"”\n]{1,300})[\"”]")

@@ -27,7 +27,6 @@ from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
 from pipelines.native.record_readers import count_of, json_list
-from pipelines.words import words
 
 MAX_SHARE = 0.8
 """Share of the screen from which a box is no element (as GUI-Actor's reader of these files has it)."""
@@ -45,10 +44,26 @@ FOLDERS = {
 }
 """Beginning of a file's name → folders that its archive may have been unpacked to."""
 ROLES = frozenset(
-    words(
-        "button link image text panel filler label icon unknown group pane window menu separator "
-        "statictext axgroup axbutton axstatictext"
-    )
+    {
+        "button",
+        "link",
+        "image",
+        "text",
+        "panel",
+        "filler",
+        "label",
+        "icon",
+        "unknown",
+        "group",
+        "pane",
+        "window",
+        "menu",
+        "separator",
+        "statictext",
+        "axgroup",
+        "axbutton",
+        "axstatictext",
+    }
 )
 _ROW = frozenset({"img_filename", "elements"})
 _ELEMENT = frozenset({"instruction", "bbox", "data_type"})

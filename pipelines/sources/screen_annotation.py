@@ -32,14 +32,37 @@ from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico
 from pipelines.native.record_readers import last_may_end
 from pipelines.prompts import LIST_QUESTION, grounding_text, point_answer, point_text
-from pipelines.words import words
 from schemas.coordinates import contains
 
 COLUMNS = ("screen_id", "screen_annotation")
-CLASSES = words(
-    "PICTOGRAM TEXT_INPUT TEXT LIST_ITEM BUTTON IMAGE LABEL TOOLBAR NAVIGATION_BAR CHECKBOX "
-    "RADIO_BUTTON SWITCH PAGER_INDICATOR KEYBOARD MAP ADVERTISEMENT VIDEO SLIDER PROGRESS_BAR SPINNER "
-    "DATE_PICKER RATING_BAR WEB_VIEW CARD MODAL DRAWER TABLE"
+CLASSES = (
+    "PICTOGRAM",
+    "TEXT_INPUT",
+    "TEXT",
+    "LIST_ITEM",
+    "BUTTON",
+    "IMAGE",
+    "LABEL",
+    "TOOLBAR",
+    "NAVIGATION_BAR",
+    "CHECKBOX",
+    "RADIO_BUTTON",
+    "SWITCH",
+    "PAGER_INDICATOR",
+    "KEYBOARD",
+    "MAP",
+    "ADVERTISEMENT",
+    "VIDEO",
+    "SLIDER",
+    "PROGRESS_BAR",
+    "SPINNER",
+    "DATE_PICKER",
+    "RATING_BAR",
+    "WEB_VIEW",
+    "CARD",
+    "MODAL",
+    "DRAWER",
+    "TABLE",
 )
 """The 14 classes seen, and classes that may turn up: a word in capitals that isn't listed would be taken for text."""
 _CLASS = rf"(?:{'|'.join(CLASSES)})"

@@ -40,7 +40,6 @@ from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import ChatTurn, turns, without_pictures
 from pipelines.native.record_readers import json_lines
 from pipelines.native.spill import Spill
-from pipelines.words import words
 from schemas.action_types import OPPOSITE
 from schemas.actions import (
     Action,
@@ -62,7 +61,19 @@ from schemas.coordinates import OffScreen, point_to_unit
 
 _KNOWN = frozenset({"messages", "images"})
 _ARGUMENTS = frozenset(
-    words("action action_desc action_info button coordinate coordinate2 direction som status text time")
+    {
+        "action",
+        "action_desc",
+        "action_info",
+        "button",
+        "coordinate",
+        "coordinate2",
+        "direction",
+        "som",
+        "status",
+        "text",
+        "time",
+    }
 )
 _PICTURE = re.compile(r"(?:.*/)?(?:data/screenshots/([^/]+)/[^/]+|AMEX/screenshot/([^/]+)-\d+\.\w+)")
 _SIZE = re.compile(r"resolution is (\d{2,5})\s*[x×]\s*(\d{2,5})")

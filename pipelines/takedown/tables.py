@@ -18,12 +18,25 @@ import pyarrow.parquet as pq
 
 from pipelines.takedown.withdrawn import REASON, TakenDown
 from pipelines.training_data.chat_turns import with_prompts
-from pipelines.words import words
 from schemas.ids import GENERATED_SOURCE
 
-_ID_COLUMNS = words(
-    "source episode_id trajectory_id screenshot_sha256 sample_id task_id images parents provenance "
-    "instruction step_instruction answer thought conclusion messages text"
+_ID_COLUMNS = (
+    "source",
+    "episode_id",
+    "trajectory_id",
+    "screenshot_sha256",
+    "sample_id",
+    "task_id",
+    "images",
+    "parents",
+    "provenance",
+    "instruction",
+    "step_instruction",
+    "answer",
+    "thought",
+    "conclusion",
+    "messages",
+    "text",
 )
 _PLACE = tuple(rf'"{name}":"(?P<x>(?:[^"\\]|\\.)*)"' for name in ("file", "locator"))
 _RECORD = r'"record":"(?P<record>(?:[^"\\]|\\.)*)"'

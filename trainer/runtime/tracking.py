@@ -14,34 +14,48 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from pipelines.words import word_pairs, words
-
 if TYPE_CHECKING:
     from tqdm import tqdm
 
 FOLDER = "runs"
-NAMES = word_pairs(
-    "loss=train/loss aux_loss=train/aux_loss grad_norm=train/grad_norm "
-    "learning_rate=train/learning_rate num_tokens=train/num_tokens "
-    "tokens_per_s=train/tokens_per_second samples_per_s=train/samples_per_second "
-    "tflops=train/tflops_per_second mfu=train/mfu fill=train/packing_fill bad_rows=train/bad_rows"
-)
+NAMES = {
+    "loss": "train/loss",
+    "aux_loss": "train/aux_loss",
+    "grad_norm": "train/grad_norm",
+    "learning_rate": "train/learning_rate",
+    "num_tokens": "train/num_tokens",
+    "tokens_per_s": "train/tokens_per_second",
+    "samples_per_s": "train/samples_per_second",
+    "tflops": "train/tflops_per_second",
+    "mfu": "train/mfu",
+    "fill": "train/packing_fill",
+    "bad_rows": "train/bad_rows",
+}
 """Key of a step's event → tag."""
-RL_NAMES = dict(
-    pair.split("=")
-    for pair in words(
-        "loss=train/loss grad_norm=train/grad_norm learning_rate=train/learning_rate reward=train/reward "
-        "reward_std=train/reward_std success=train/success kl=train/kl entropy=train/entropy "
-        "clip_low=train/clip_ratio/low_mean clip_high=train/clip_ratio/high_mean "
-        "reply_tokens=train/completions/mean_length unfinished=train/completions/clipped_ratio "
-        "unparsable=train/completions/unparsable_ratio "
-        "unreadable_share=train/completions/unreadable_share steps=train/episode_steps "
-        "rollouts=train/rollouts lost=train/lost_rollouts replayed=train/replayed_rollouts "
-        "judged=train/judged_rollouts staleness=train/staleness "
-        "sampling_logp_difference_mean=train/sampling/sampling_logp_difference/mean "
-        "sampling_logp_difference_max=train/sampling/sampling_logp_difference/max"
-    )
-)
+RL_NAMES = {
+    "loss": "train/loss",
+    "grad_norm": "train/grad_norm",
+    "learning_rate": "train/learning_rate",
+    "reward": "train/reward",
+    "reward_std": "train/reward_std",
+    "success": "train/success",
+    "kl": "train/kl",
+    "entropy": "train/entropy",
+    "clip_low": "train/clip_ratio/low_mean",
+    "clip_high": "train/clip_ratio/high_mean",
+    "reply_tokens": "train/completions/mean_length",
+    "unfinished": "train/completions/clipped_ratio",
+    "unparsable": "train/completions/unparsable_ratio",
+    "unreadable_share": "train/completions/unreadable_share",
+    "steps": "train/episode_steps",
+    "rollouts": "train/rollouts",
+    "lost": "train/lost_rollouts",
+    "replayed": "train/replayed_rollouts",
+    "judged": "train/judged_rollouts",
+    "staleness": "train/staleness",
+    "sampling_logp_difference_mean": "train/sampling/sampling_logp_difference/mean",
+    "sampling_logp_difference_max": "train/sampling/sampling_logp_difference/max",
+}
 """Key of an update's event → tag; TRL's where it has one. Terms of the reward (`rewards/…`) keep their key."""
 LOOKS = ("look", "validation")
 """Kinds of events that measure on what is kept for it."""

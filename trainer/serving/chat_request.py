@@ -16,7 +16,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pipelines.store.images import image_size
-from pipelines.words import words
 
 if TYPE_CHECKING:
     from trainer.modeling.processor import Processor
@@ -36,7 +35,15 @@ _ONLY: Mapping[str, tuple[object, ...]] = {
 _HEEDED = ("model", "messages", "max_tokens", "max_completion_tokens", "n", "seed", "logprobs", "stream", "stop")
 _MORE_HEEDED = ("stream_options", "temperature", "top_p", "top_k", "min_p", "logit_bias", "top_logprobs")
 _PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
-_WITHOUT_EFFECT = words("user metadata store service_tier parallel_tool_calls safety_identifier request_id")
+_WITHOUT_EFFECT = (
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "parallel_tool_calls",
+    "safety_identifier",
+    "request_id",
+)
 _CACHING = ("prompt_cache_key", "prompt_cache_retention")
 """Parameters of the protocol that say nothing of the reply: any value is taken."""
 _TAKEN = frozenset({*_HEEDED, *_MORE_HEEDED, *_PENALTIES, *_WITHOUT_EFFECT, *_CACHING})

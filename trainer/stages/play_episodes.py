@@ -9,7 +9,6 @@ from generators.execution.episode_film import FilmedEpisode
 from generators.execution.limits import AttemptLimits
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Manifest
-from pipelines.words import words
 from schemas.ids import canonical_json, digest
 from trainer.modeling.checkpoint import read_preset
 from trainer.runtime.tracking import OnEvent
@@ -20,8 +19,15 @@ from trainer.stages.settings import stage_settings
 from trainer.suites.play import most_telling, opener, play, tasks_of
 
 SIMPLE = {
-    "miniwob": words(
-        "click-tab click-button click-test-2 click-dialog-2 click-link focus-text-2 click-button-sequence click-option"
+    "miniwob": (
+        "click-tab",
+        "click-button",
+        "click-test-2",
+        "click-dialog-2",
+        "click-link",
+        "focus-text-2",
+        "click-button-sequence",
+        "click-option",
     )
 }
 """World → the families that are played: tasks of a few steps, which a person takes in at a glance. All, if none are

@@ -15,15 +15,19 @@ from generators.worlds.android.backend import App, BackendError
 from generators.worlds.android.uiautomator import dump_xml, nodes_of
 from generators.worlds.phone.phone_world import PhoneWorld, open_phone
 from generators.worlds.phone.snapshot import PACKAGES, TITLES
-from pipelines.words import word_pairs
 
 PACKAGE = "org.vesper"
 SYSTEM = f"{PACKAGE}.system"
 LINK = "vesper://"
-KEYS = word_pairs(
-    "KEYCODE_APP_SWITCH=APP_SWITCH KEYCODE_BACK=BACK KEYCODE_DEL=DEL KEYCODE_ENTER=ENTER "
-    "KEYCODE_ESCAPE=BACK KEYCODE_HOME=HOME KEYCODE_NUMPAD_ENTER=ENTER"
-)
+KEYS = {
+    "KEYCODE_APP_SWITCH": "APP_SWITCH",
+    "KEYCODE_BACK": "BACK",
+    "KEYCODE_DEL": "DEL",
+    "KEYCODE_ENTER": "ENTER",
+    "KEYCODE_ESCAPE": "BACK",
+    "KEYCODE_HOME": "HOME",
+    "KEYCODE_NUMPAD_ENTER": "ENTER",
+}
 TAP_S = 0.05
 MOVES = 6
 """Touch events between the two ends of a path."""

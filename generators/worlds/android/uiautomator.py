@@ -9,18 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.words import word_pairs
-
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 _ESCAPE = re.compile('[&<>"\n\r\t]')
-CLASSES = word_pairs(
-    "button=android.widget.Button checkbox=android.widget.CheckBox combobox=android.widget.Spinner "
-    "icon=android.widget.ImageView image=android.widget.ImageView link=android.widget.TextView "
-    "option=android.widget.CheckedTextView radio=android.widget.RadioButton "
-    "slider=android.widget.SeekBar switch=android.widget.Switch tab=android.widget.TextView "
-    "textbox=android.widget.EditText searchbox=android.widget.EditText"
-)
+CLASSES = {
+    "button": "android.widget.Button",
+    "checkbox": "android.widget.CheckBox",
+    "combobox": "android.widget.Spinner",
+    "icon": "android.widget.ImageView",
+    "image": "android.widget.ImageView",
+    "link": "android.widget.TextView",
+    "option": "android.widget.CheckedTextView",
+    "radio": "android.widget.RadioButton",
+    "slider": "android.widget.SeekBar",
+    "switch": "android.widget.Switch",
+    "tab": "android.widget.TextView",
+    "textbox": "android.widget.EditText",
+    "searchbox": "android.widget.EditText",
+}
 """Roles of a page → Android's class; any other role is a TextView with text and a View without."""
 
 

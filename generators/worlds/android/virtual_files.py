@@ -3,17 +3,23 @@
 import posixpath
 from dataclasses import dataclass
 
-from pipelines.words import words
-
 MAX_FILE = 32 << 20
 MAX_TOTAL = 128 << 20
 MAX_FILES = 4096
 MAX_PATH = 1024
 LINKS = {"/sdcard": "/storage/emulated/0"}
-FOLDERS = words(
-    "/ /data /data/local /data/local/tmp /storage /storage/emulated /storage/emulated/0 "
-    "/storage/emulated/0/DCIM /storage/emulated/0/Documents /storage/emulated/0/Download "
-    "/storage/emulated/0/Pictures"
+FOLDERS = (
+    "/",
+    "/data",
+    "/data/local",
+    "/data/local/tmp",
+    "/storage",
+    "/storage/emulated",
+    "/storage/emulated/0",
+    "/storage/emulated/0/DCIM",
+    "/storage/emulated/0/Documents",
+    "/storage/emulated/0/Download",
+    "/storage/emulated/0/Pictures",
 )
 
 

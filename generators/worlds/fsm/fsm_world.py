@@ -17,7 +17,6 @@ from generators.worlds.fsm.layout import SCROLL_PX
 from generators.worlds.fsm.machine import Fired, Machine, address_of
 from generators.worlds.fsm.sites import make_site
 from generators.worlds.nano_text import nano_text_css
-from pipelines.words import words
 from schemas.action_types import (
     CallUser,
     Click,
@@ -46,7 +45,23 @@ NANO_SCROLL_PX = 220
 SIGNS = ".mark,.art,.arrow"
 """Pictures made of letters: nano's text isn't for them."""
 _HEARD = frozenset(
-    words("Alt Control Shift Meta ArrowLeft ArrowRight ArrowUp ArrowDown Enter Tab Escape Delete Backspace Home End")
+    {
+        "Alt",
+        "Control",
+        "Shift",
+        "Meta",
+        "ArrowLeft",
+        "ArrowRight",
+        "ArrowUp",
+        "ArrowDown",
+        "Enter",
+        "Tab",
+        "Escape",
+        "Delete",
+        "Backspace",
+        "Home",
+        "End",
+    }
 )
 """Keys that may be pressed alone, or held for the last one; others do nothing on a site."""
 

@@ -10,8 +10,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from pipelines.words import words
-
 Value = str | int | bool
 Atom = tuple[str, str, Value]
 """(variable, operator, operand). Operators: see `OPERATORS`; the operand of `filled` and of the forms is ""."""
@@ -28,14 +26,24 @@ FORMS = {
     "date": r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
 }
 """Regular expressions that a whole text has to match; they mean the same in Python and JavaScript."""
-KINDS = dict(
-    pair.split("=")
-    for pair in words(
-        "heading=heading text=text notice=status link=link button=button tab=tab card=link row=link "
-        "field=textbox check=checkbox radio=radio combobox=combobox option=option brand=link nav=link "
-        "footer=text"
-    )
-)
+KINDS = {
+    "heading": "heading",
+    "text": "text",
+    "notice": "status",
+    "link": "link",
+    "button": "button",
+    "tab": "tab",
+    "card": "link",
+    "row": "link",
+    "field": "textbox",
+    "check": "checkbox",
+    "radio": "radio",
+    "combobox": "combobox",
+    "option": "option",
+    "brand": "link",
+    "nav": "link",
+    "footer": "text",
+}
 """Kind of an element → its role."""
 CLICKABLE = frozenset(KINDS) - {"heading", "text", "notice", "footer"}
 

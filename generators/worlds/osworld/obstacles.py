@@ -16,7 +16,6 @@ from pathlib import Path
 
 from generators.worlds.desktop.program import PATH
 from generators.worlds.desktop.programs import called
-from pipelines.words import word_pairs
 
 SCHEMAS = Path("/usr/share/glib-2.0/schemas")
 MODULES = Path(__file__).parent / "modules"
@@ -36,10 +35,16 @@ _IMPORT = re.compile(r"(?:^|[;\n])\s*(?:import|from)\s+([A-Za-z_]\w*)")
 _SCHEMA = re.compile(r"\bgsettings\s+(?:get|set|reset)\s+([\w.-]+)")
 _WHICH = re.compile(r"(?:^|[;&|\n])\s*which\s+([\w.-]+)")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-APPS: Mapping[str, str] = word_pairs(
-    "libreoffice_calc=soffice libreoffice_impress=soffice libreoffice_writer=soffice "
-    "libreoffice=soffice chrome=google-chrome vs_code=code vscode=code gnome-terminal=gnome-terminal"
-)
+APPS: Mapping[str, str] = {
+    "libreoffice_calc": "soffice",
+    "libreoffice_impress": "soffice",
+    "libreoffice_writer": "soffice",
+    "libreoffice": "soffice",
+    "chrome": "google-chrome",
+    "vs_code": "code",
+    "vscode": "code",
+    "gnome-terminal": "gnome-terminal",
+}
 """What task files call programs → the program; other names are those of the desktop's descriptors, or of programs."""
 SYSTEM = frozenset({"os", "terminal", "multi_apps", "pdf"})
 """Names of apps that are the desktop itself."""

@@ -10,14 +10,19 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pipelines.words import word_pairs
-
 State = dict[str, Any]
 Intent = tuple[str, ...]
 """("tap", key) ("type", key, text) ("select", key, option) ("enter",) ("back",) ("slide", key, percent)"""
-TITLES = word_pairs(
-    "mail=Mail todo=Tasks news=News contacts=Contacts settings=Settings profile=Profile shop=Shop tools=Tools"
-)
+TITLES = {
+    "mail": "Mail",
+    "todo": "Tasks",
+    "news": "News",
+    "contacts": "Contacts",
+    "settings": "Settings",
+    "profile": "Profile",
+    "shop": "Shop",
+    "tools": "Tools",
+}
 PACKAGES = {app: f"org.vesper.{app}" for app in TITLES}
 SITES = {app: f"vesper{app}" for app in TITLES}
 """What recordings of our pages on a phone, or as a site, call an app."""

@@ -13,26 +13,23 @@ from generators.proving.embedded.native import common
 from generators.proving.embedded.screens import StillScreen, picture_box
 from schemas.coordinates import centre, contains
 
-CLASSES = dict(
-    pair.split("=")
-    for pair in [
-        "listitem=LIST_ITEM",
-        "button=BUTTON",
-        "link=BUTTON",
-        "tab=BUTTON",
-        "image=IMAGE",
-        "icon=PICTOGRAM",
-        "textbox=TEXT_INPUT",
-        "combobox=TEXT_INPUT",
-        "checkbox=CHECKBOX",
-        "radio=RADIO_BUTTON",
-        "switch=SWITCH",
-        "option=LIST_ITEM",
-        "text=TEXT",
-        "heading=TEXT",
-        "slider=SLIDER",
-    ]
-)
+CLASSES = {
+    "listitem": "LIST_ITEM",
+    "button": "BUTTON",
+    "link": "BUTTON",
+    "tab": "BUTTON",
+    "image": "IMAGE",
+    "icon": "PICTOGRAM",
+    "textbox": "TEXT_INPUT",
+    "combobox": "TEXT_INPUT",
+    "checkbox": "CHECKBOX",
+    "radio": "RADIO_BUTTON",
+    "switch": "SWITCH",
+    "option": "LIST_ITEM",
+    "text": "TEXT",
+    "heading": "TEXT",
+    "slider": "SLIDER",
+}
 SPLIT_FILES = {"train": "train", "validation": "valid", "test": "test"}
 
 

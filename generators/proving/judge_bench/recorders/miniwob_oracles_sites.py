@@ -35,7 +35,6 @@ from generators.worlds.miniwob import goals
 from generators.worlds.miniwob.goals import POST_ICONS, is_field, match, quoted
 from generators.worlds.miniwob.html import OracleMiss
 from generators.worlds.miniwob.miniwob_world import MiniwobNode
-from pipelines.words import words
 from schemas.action_types import Hover
 
 
@@ -268,11 +267,17 @@ SOLVERS: dict[str, Callable[[Solver], None]] = {
     "unicode-test": button,
 }
 """Task → its oracle, tasks of several steps first."""
-APPS = dict(
-    pair.split("=")
-    for pair in words(
-        "email=Mail social=Social search=Search phone=Contacts enter=Forms login=Forms form=Forms "
-        "use=Forms choose=Forms multi=Movies read=Tables"
-    )
-)
+APPS = {
+    "email": "Mail",
+    "social": "Social",
+    "search": "Search",
+    "phone": "Contacts",
+    "enter": "Forms",
+    "login": "Forms",
+    "form": "Forms",
+    "use": "Forms",
+    "choose": "Forms",
+    "multi": "Movies",
+    "read": "Tables",
+}
 """First word of a task → what its page is called; the others are "Widgets"."""

@@ -11,12 +11,19 @@ from generators.proving.judge_bench.trace import GroundingScreen, Referred, Trac
 from generators.worlds.miniwob.html import OracleMiss
 from generators.worlds.miniwob.miniwob_world import MiniwobNode, MiniwobWorld, open_miniwob_world
 from generators.worlds.pages.page_task import evaluator
-from pipelines.words import words
 
 GROUNDING_SEED = 51_000_000
-SINGLE = words(
-    "click-button click-link click-tab focus-text-2 click-test-2 click-widget unicode-test "
-    "click-dialog-2 email-inbox-delete email-inbox-important"
+SINGLE = (
+    "click-button",
+    "click-link",
+    "click-tab",
+    "focus-text-2",
+    "click-test-2",
+    "click-widget",
+    "unicode-test",
+    "click-dialog-2",
+    "email-inbox-delete",
+    "email-inbox-important",
 )
 """Tasks of one click, taken every second time only: few defects apply to them."""
 MOST_STEPS = 16

@@ -22,14 +22,20 @@ from generators.proving.judge_bench.trace import GroundingScreen, Referred, Trac
 from generators.tasks.world_interface import Observation, WorldError
 from generators.worlds.pages.own_pages import VIEWPORTS
 from generators.worlds.pages.page_task import evaluator
-from pipelines.words import word_pairs
 from schemas.action_types import Click, Wait
 
 FOLDER = Path(__file__).parent
 MOVING = ("carousel", "ticker", "bars", "progress")
 MOVING_ANYWAY = 0.15
 """Share of the other kinds' episodes in which a part of the page moves by itself."""
-SUITE = word_pairs("shop=Store orders=Store account=Store inbox=Office planner=Office notes=Office")
+SUITE = {
+    "shop": "Store",
+    "orders": "Store",
+    "account": "Store",
+    "inbox": "Office",
+    "planner": "Office",
+    "notes": "Office",
+}
 """What an app says it belongs to."""
 GROUNDING_SEED = 41_000_000
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pipelines.words import word_pairs
-
 STATUSES = ("paid", "shipped", "returned", "cancelled")
 PRIORITIES = ("low", "normal", "urgent")
 CATEGORIES = {
@@ -17,7 +15,14 @@ CATEGORIES = {
     "Travel": ("Rucksack", "Neck pillow", "Suitcase", "Rain cover", "Flask"),
 }
 MATERIALS = ("oak", "steel", "bamboo", "cork", "linen", "copper")
-CITIES = word_pairs("Ghent=Belgium Porto=Portugal Bergen=Norway Graz=Austria Turku=Finland Lyon=France")
+CITIES = {
+    "Ghent": "Belgium",
+    "Porto": "Portugal",
+    "Bergen": "Norway",
+    "Graz": "Austria",
+    "Turku": "Finland",
+    "Lyon": "France",
+}
 FIRST = ("Mira", "Paul", "Lena", "Otto", "Ines", "Hugo", "Nora", "Emil", "Ruth", "Jonas", "Clara", "Viktor")
 LAST = ("Stone", "Berg", "Fox", "Lang", "Moreau", "Costa", "Holm", "Weiss", "Vega", "Novak", "Dale", "Quist")
 SUBJECTS = (
