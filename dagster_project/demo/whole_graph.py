@@ -91,8 +91,7 @@ def run(report_path: Path) -> int:
     # Read before the stages: a first look shortens what they do.
     brief = deployment.load().embedded.size == "tiny"
     training.train_as(training.FIRST_LOOK if brief else training.WHOLE)
-    if brief:
-        _one_thread()
+    _one_thread()
     settings = deployment.load()
     stages = {key: stage for key, stage in graph.stages(settings).items() if stage.job not in NOT_RUN}
     left_out = _apart() if brief else frozenset()
@@ -247,9 +246,7 @@ def _any_gold() -> bool:
 
 
 def _beside(stated: Any, waiting: Any) -> None:
-    """A process of its own (Dagster's runs aren't safe side by side in one); what it does goes into the queue. It
-    computes on one thread: two processes with a thread for every core each wait for the other's at every sum."""
-    _one_thread()
+    """A process of its own (Dagster's runs aren't safe side by side in one); what it does goes into the queue."""
     own_group()
     apart = _apart()
     with _runs(lambda *event: stated.put(event)) as runs:
@@ -259,6 +256,8 @@ def _beside(stated: Any, waiting: Any) -> None:
 
 
 def _one_thread() -> None:
+    """For this process and those that it starts: two with a thread for every core wait for each other's at every sum,
+    and a first look's batches are too small for a second one."""
     os.environ["OMP_NUM_THREADS"] = "1"  # read as torch is loaded
 
 
