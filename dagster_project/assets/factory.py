@@ -56,11 +56,18 @@ def build(
     settings: Deployment | None = None,
 ) -> list[dg.AssetsDefinition]:
     """One asset with its checks for each stage. `late`: hours after which a group or asset is late. `here`:
-    stages that would have a process of their own, and run in this one all the same. `settings`: whose values the
-    launchpad shows as defaults; None: those of the deployment."""
+    stages that would have a process of their own, and run in this one all the same, outside their pools: those bound
+    what a daemon starts side by side. `settings`: whose values the launchpad shows as defaults; None: those of the
+    deployment."""
     shown = defaults(deployment.load() if settings is None else settings)
     return [
-        _asset(stage, stages, _freshness(stage, late or {}), stage.external and stage.key not in here, shown)
+        _asset(
+            replace(stage, pool=None) if stage.key in here else stage,
+            stages,
+            _freshness(stage, late or {}),
+            stage.external and stage.key not in here,
+            shown,
+        )
         for stage in stages.values()
     ]
 

@@ -141,15 +141,14 @@ def quiet() -> None:
 
 
 def end_killed() -> None:
-    """End the runs of a demo that was killed, and give their places in pools back: what comes next would wait for them
-    for ever, for only a daemon frees them otherwise. The caller holds the demo's lock, so none of them lives."""
+    """End the runs of a demo that was killed: in Dagster's history they would go on for ever. The caller holds the
+    demo's lock, so none of them lives."""
     import dagster as dg
 
     left = dg.RunsFilter(tags={MARK: ""}, statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED])
     with dg.DagsterInstance.get() as history:
         for run in history.get_runs(left):
             history.report_run_canceled(run, "the demo that made it was killed")
-            history.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
 def _execute(progress: DemoProgress, brief: bool, rounds: int) -> None:

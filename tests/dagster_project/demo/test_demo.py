@@ -9,36 +9,35 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from dagster_project.assets import factory
 from dagster_project.demo import training, whole_graph
 from dagster_project.settings import dagster_home, deployment
+from dagster_project.stages import graph
 from trainer.modeling.checkpoint import read_preset
 from trainer.presets import NANO_BASE
 from trainer.stages.settings import stage_settings
 
 
-def test_places_in_pools_of_a_killed_demo_are_given_back_and_no_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_of_a_killed_demo_are_ended_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "")
     monkeypatch.delenv("VESPER_POSTGRES_URL", raising=False)
     dagster_home.prepare(tmp_path)
     with dg.DagsterInstance.get() as history:
-        storage = history.event_log_storage
         runs = [
             history.create_run_for_job(_job(), status=dg.DagsterRunStatus.STARTED, tags=tags)
             for tags in ({whole_graph.MARK: ""}, {})
         ]
-        for pool, run in zip(("bench", "judge"), runs, strict=True):
-            storage.set_concurrency_slots(pool, 1)
-            assert storage.claim_concurrency_slot(pool, run.run_id, "step").is_claimed
     whole_graph.end_killed()
     with dg.DagsterInstance.get() as history:
-        claimed = {
-            pool: history.event_log_storage.get_concurrency_info(pool).active_slot_count for pool in ("bench", "judge")
-        }
         told = [found.status for run in runs if (found := history.get_run_by_id(run.run_id))]
-    assert claimed == {"bench": 0, "judge": 1}
     assert told == [dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.STARTED]
+
+
+def test_a_demos_two_processes_wait_for_no_place_in_a_pool() -> None:
+    stages = graph.stages(deployment.load())
+    trained = {key: stage for key, stage in stages.items() if stage.pool == "trainer"}
+    assert trained and all(asset.op.pool == "trainer" for asset in factory.build(trained))
+    assert all(asset.op.pool is None for asset in factory.build(trained, here=trained))
 
 
 def _job() -> dg.JobDefinition:
