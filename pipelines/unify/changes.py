@@ -27,7 +27,7 @@ class ChangeBands(Settings):
         ge=0,
         le=1,
     )
-    broken_pictures: Number = setting(0.001, "Share of pictures that may be unreadable; beyond it warns.", ge=0, le=1)
+    broken_pictures: Number = setting(0.01, "Share of pictures that may be unreadable; beyond it warns.", ge=0, le=1)
     rows: Number = setting(0.2, "Share of the mapped items that may be gone.", ge=0, le=1)
     mapped: Number = setting(0.05, "By how much the mapped share of records or items may fall.", ge=0, le=1)
     reasons: Number = setting(0.05, "By how much the share of one quarantine reason may rise; beyond it warns.", ge=0)
