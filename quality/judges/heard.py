@@ -2,6 +2,7 @@
 what they ask and tell (`asked`), all other texts without what speaks to a judge (`orders`)."""
 
 import operator
+import re
 from dataclasses import replace
 
 from pipelines.prompts import messages, prompt_text
@@ -15,6 +16,7 @@ from schemas.actions import format, parse
 
 READING_CODE = ("judges/asked", "judges/asked.txt", "judges/heard", "judges/orders", "judges/orders.txt")
 """What the version of a judge holds that reads items so."""
+_EXCHANGES = re.compile(r"(?:\nYou asked: [^\n]*\nThe user answered: [^\n]*)+")
 EPISODE_TEXTS = ("instruction", "step_instruction", "thought", "action_text")
 SAMPLE_TEXTS = ("messages", "answer")
 
@@ -83,19 +85,25 @@ def to_the_point(item: Item) -> Item:
         if isinstance(action := step.action, Type | SelectOption)
     )
     acted = tuple(dict.fromkeys(acted_texts(item, instructed=False)))
+    first = item.steps[0].row["instruction"] if item.steps else ""
     steps = [
-        replace(step, row=row) if (row := _told(step, acted, typed)) is not step.row else step for step in item.steps
+        replace(step, row=row) if (row := _told(step, first, acted, typed)) is not step.row else step
+        for step in item.steps
     ]
     return item if all(map(operator.is_, steps, item.steps)) else replace(item, steps=steps)
 
 
-def _told(step: Step, acted: tuple[str, ...], typed: tuple[str, ...]) -> Row:
+def _told(step: Step, first: str, acted: tuple[str, ...], typed: tuple[str, ...]) -> Row:
     row = step.row
+    # What the user was asked and said stands under the goal from then on: it is what happened, not what is wanted.
+    grown = _EXCHANGES.fullmatch(row["instruction"].removeprefix(first))
+    exchanges = grown[0] if grown else ""
+    goal = row["instruction"].removesuffix(exchanges)
     labels: tuple[str, ...] = ()
     if row["thought"] and step.screen is not None:
         labels = tuple(dict.fromkeys(e.label for e in step.screen.elements if e.label))
     words = {
-        "instruction": asked_part(row["instruction"], acted, typed),
+        "instruction": asked_part(goal, acted, typed) + exchanges,
         "step_instruction": asked_part(row["step_instruction"] or "", acted, typed) or None,
         "thought": told_part(row["thought"] or "", labels) or None,
     }
