@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
-from generators.worlds.dialogue import with_answers
+from pipelines.prompts.answers import with_answers
 from pipelines.store.images import image_size, read_image
 from quality.items.item import Episode, make_episode
 from quality.items.screens import ScreenBank, ScreenSource

@@ -9,11 +9,9 @@ from typing import Protocol, runtime_checkable
 
 from generators.tasks.world_interface import World
 from generators.worlds.wrappers.wrapper import innermost
+from pipelines.prompts.answers import Exchange, with_answers
 from schemas.action_types import CallUser, Finished
 from schemas.actions import Action
-
-Exchange = tuple[str, str]
-"""(what the agent asked, what the user answered)."""
 
 
 @runtime_checkable
@@ -21,11 +19,6 @@ class AnsweringWorld(Protocol):
     """A world with a user. `exchanges`: since the reset, in order."""
 
     exchanges: Sequence[Exchange]
-
-
-def with_answers(goal: str, exchanges: Sequence[Exchange]) -> str:
-    """The goal as an agent reads it after questions were answered: the same text in episodes and in training rows."""
-    return "\n".join([goal, *(f"You asked: {asked}\nThe user answered: {said}" for asked, said in exchanges)])
 
 
 def goal_in(world: World, goal: str) -> str:

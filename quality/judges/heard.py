@@ -2,10 +2,10 @@
 what they ask and tell (`asked`), all other texts without what speaks to a judge (`orders`)."""
 
 import operator
-import re
 from dataclasses import replace
 
 from pipelines.prompts import messages, prompt_text
+from pipelines.prompts.answers import answers_of
 from quality.evidence.goal import acted_texts
 from quality.items.item import Episode, Item, Row, Sample, Step, rebanked
 from quality.items.screens import BankView, Element, Screen, ScreenBank
@@ -16,7 +16,6 @@ from schemas.actions import format, parse
 
 READING_CODE = ("judges/asked", "judges/asked.txt", "judges/heard", "judges/orders", "judges/orders.txt")
 """What the version of a judge holds that reads items so."""
-_EXCHANGES = re.compile(r"(?:\nYou asked: [^\n]*\nThe user answered: [^\n]*)+")
 EPISODE_TEXTS = ("instruction", "step_instruction", "thought", "action_text")
 SAMPLE_TEXTS = ("messages", "answer")
 
@@ -96,14 +95,13 @@ def to_the_point(item: Item) -> Item:
 def _told(step: Step, first: str, acted: tuple[str, ...], typed: tuple[str, ...]) -> Row:
     row = step.row
     # What the user was asked and said stands under the goal from then on: it is what happened, not what is wanted.
-    grown = _EXCHANGES.fullmatch(row["instruction"].removeprefix(first))
-    exchanges = grown[0] if grown else ""
-    goal = row["instruction"].removesuffix(exchanges)
+    answers = answers_of(row["instruction"], first)
+    goal = row["instruction"].removesuffix(answers)
     labels: tuple[str, ...] = ()
     if row["thought"] and step.screen is not None:
         labels = tuple(dict.fromkeys(e.label for e in step.screen.elements if e.label))
     words = {
-        "instruction": asked_part(goal, acted, typed) + exchanges,
+        "instruction": asked_part(goal, acted, typed) + answers,
         "step_instruction": asked_part(row["step_instruction"] or "", acted, typed) or None,
         "thought": told_part(row["thought"] or "", labels) or None,
     }

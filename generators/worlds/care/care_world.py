@@ -12,10 +12,10 @@ from generators.tasks.world_interface import Observation, World
 from generators.worlds.care.care_case import CareCase, Surface, meets
 from generators.worlds.care.care_cases import case_of
 from generators.worlds.care.care_sites import care_site
-from generators.worlds.dialogue import Exchange
 from generators.worlds.fsm.fsm_world import open_fsm
 from generators.worlds.phone.phone_world import open_phone
 from generators.worlds.start_checks import check_start
+from pipelines.prompts.answers import Exchange
 from quality.evidence.consequences import names
 from schemas.action_types import CallUser
 from schemas.actions import Action

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pipelines import prompts
 from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
+from pipelines.prompts.answers import answers_of, with_answers
 from pipelines.prompts.history import HISTORY_STEPS
 from pipelines.prompts.tokens import count_tokens, image_tokens, text_tokens
 from schemas.actions import Click, Scroll, Type, parse_reply
@@ -108,3 +109,13 @@ def test_tokens_follow_the_named_formula() -> None:
     assert count_tokens(messages("vqa", "abcd"), "abcde", [(64, 64), (0, 0)]) == 1 + 2 + 4
     with pytest.raises(ValueError, match="positive size"):
         image_tokens(0, 5)
+
+
+def test_answers_are_told_from_the_goal_that_they_stand_under() -> None:
+    told = with_answers("Clean up", [("Delete all?", "No.\nKeep them."), ("Sure?", "Yes")])
+    assert told == "Clean up\nYou asked: Delete all?\nThe user answered: No.\nKeep them.\nYou asked: Sure?\n" + (
+        "The user answered: Yes"
+    )
+    assert "Clean up" + answers_of(told, "Clean up") == told
+    assert answers_of("Clean up", "Clean up") == answers_of("Clean up well", "Clean up") == ""
+    assert answers_of(told, "Tidy up") == "", "it is another goal"
