@@ -52,9 +52,9 @@ def snapshots(app: str) -> int:
 
 
 @lru_cache(maxsize=512)
-def _by_id(app: str, seed: int) -> dict[str, AppWork]:
-    """`works` by the ids of their tasks; an id is a hash over the whole task."""
-    return {work.contract.task_id: work for work in works(app, seed)}
+def _by_id(app: str, seed: int, families: tuple[str, ...]) -> dict[str, AppWork]:
+    """The works of an app by the ids of their tasks, hashes over the whole task; `families` are the desktop's now."""
+    return {work.contract.task_id: work for work in (desktop_works(families, seed) if families else works(app, seed))}
 
 
 def work_of(contract: TaskSpec) -> AppWork | None:
@@ -65,8 +65,10 @@ def work_of(contract: TaskSpec) -> AppWork | None:
     known = contract.initial_state.get("seed")
     # The seed stands in the start; the desktop's snapshots don't say theirs, so all are tried.
     seeds = [known] if isinstance(known, int) and app != "desktop" else range(snapshots(app))
+    # A program of one's own may have been entered since the last call.
+    families = tuple(FAMILIES) if app == "desktop" else ()
     task_id = contract.task_id
-    if found := next((work for seed in seeds if (work := _by_id(app, seed).get(task_id))), None):
+    if found := next((work for seed in seeds if (work := _by_id(app, seed, families).get(task_id))), None):
         return found
     # Proposed from a document: its page gives the plan again; what it had to print, a desktop said.
     family = next(iter(contract.capabilities), "")

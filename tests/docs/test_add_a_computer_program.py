@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -46,6 +47,8 @@ def test_the_table_of_programs_is_true() -> None:
 
 def test_its_path_is_a_world_of_its_tasks(path: str) -> None:
     assert find_program("gnumeric").package == "gnumeric"
+    # Every task of the desktop is looked up once before the program is entered: what was kept of that must not hide it.
+    assert work_of(replace(TASKS[0].contract(), instruction="Something else.")) is None
     world = load_task_world(path)(path, 3, 0)
     assert world.targets == ("desktop/notepad",)
     idea = next(iter(world.ideas("desktop/notepad", Random(0))))
