@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import actions
-from schemas.action_columns import content_direction, format_columns, parse_columns
+from schemas.action_columns import action_text, content_direction, scroll_text
 from schemas.actions import (
     Action,
     CallUser,
@@ -77,32 +77,19 @@ def test_only_v2_has_the_four(action: Action) -> None:
     assert parse(written) == parse(written, "v2") == action
     with pytest.raises(ValueError, match=f"unknown name '{type(action).__name__}'; known are Click, .*PressRecent$"):
         parse(written, "v1.5")
-    with pytest.raises(ValueError, match="row 0.*actions of v1.5"):
-        parse_columns(pa.array([written]), "v1.5")
     said = f"<think></think><action>{render(action, 'web')}</action><conclusion></conclusion>"
     assert parse_reply(said).error == f"reply: unknown action '{type(action).__name__}'"
 
 
-@given(st.lists(st.one_of(any_of_v2, st.none()), max_size=20))
-def test_the_arrow_twin_agrees_with_the_scalar_functions(listed: list[Action | None]) -> None:
-    texts = pa.array([None if action is None else actions.format(action) for action in listed], pa.string())
-    arguments = parse_columns(texts)
-    assert format_columns(arguments).equals(texts)
-    assert arguments.column("action_type").to_pylist() == [a and type(a).__name__ for a in listed]
-    for action, row in zip(listed, arguments.to_pylist(), strict=True):
-        if isinstance(action, Type):
-            assert row["content"] == action.content
-        if isinstance(action, Hotkey):
-            assert tuple(row["keys"]) == action.keys
-        if isinstance(action, SelectOption):
-            assert ((row["x1"], row["y1"]), row["content"]) == (action.box, action.option)
-        if isinstance(action, Click):
-            assert (row["x1"], row["y1"]) == action.box
-
-
-def test_the_arrow_twin_splits_keys_that_hold_quotes_and_commas() -> None:
-    texts = pa.array([actions.format(Hotkey(("',", "b"))), actions.format(Hotkey(("','", "\\", "'")))])
-    assert parse_columns(texts).column("keys").to_pylist() == [["',", "b"], ["','", "\\", "'"]]
+@given(st.lists(point, min_size=1, max_size=9), st.lists(text, min_size=1, max_size=9))
+def test_the_arrow_twin_writes_what_the_scalar_function_writes(points: list[tuple[int, int]], texts: list[str]) -> None:
+    x, y = (pa.array(column, pa.int16()) for column in zip(*points, strict=True))
+    for kind in (Click, LongPress, RightClick):
+        assert action_text(kind.__name__, point=(x, y)).to_pylist() == [actions.format(kind(one)) for one in points]
+    content = pa.array(texts, pa.string())
+    for kind in (Type, Finished, TakeNote):
+        assert action_text(kind.__name__, content=content).to_pylist() == [actions.format(kind(one)) for one in texts]
+    assert action_text("PressBack", content=content).to_pylist() == ["PressBack()"] * len(texts)
 
 
 @given(text)
@@ -115,9 +102,12 @@ def test_parse_reads_canonical_text_only(noise: str) -> None:
 
 
 @given(paths)
-def test_direction_is_the_same_on_columns(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
+def test_scrolls_are_the_same_on_columns(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
     columns = [pa.array([value], pa.int16()) for value in (*pair[0], *pair[1])]
-    assert content_direction(*columns).to_pylist() == [scroll_direction(*pair)]
+    direction = content_direction(*columns)
+    assert direction.to_pylist() == [scroll_direction(*pair)]
+    written = actions.format(Scroll(*pair, scroll_direction(*pair)))
+    assert scroll_text(*columns, direction=direction).to_pylist() == [written]
 
 
 @pytest.mark.parametrize(
@@ -151,11 +141,9 @@ def test_direction_is_the_same_on_columns(pair: tuple[tuple[int, int], tuple[int
         "",
     ],
 )
-def test_both_parsers_refuse_what_is_not_canonical(bad: str) -> None:
+def test_what_is_not_canonical_is_refused(bad: str) -> None:
     with pytest.raises(ValueError):
         parse(bad)
-    with pytest.raises(ValueError, match="row 1"):
-        parse_columns(pa.array(["Wait()", bad]))
 
 
 @pytest.mark.parametrize(
