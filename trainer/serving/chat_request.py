@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from pipelines.store.images import image_size
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 from trainer.serving.limits import ServeLimits
 from trainer.serving.requests import RequestRefused
 
-_DATA_URI = re.compile(r"data:image/(?:png|jpe?g|webp|bmp|gif);base64,", re.IGNORECASE)
+_DATA_URI = re.compile(r"data:[^,]{0,200};base64,", re.IGNORECASE)
+"""Whatever kind it names: clients name the wrong one or none, and a picture's own first bytes say what it is."""
+_URL_SAFE = str.maketrans("-_", "+/")
 _ONLY: Mapping[str, tuple[object, ...]] = {
     **dict.fromkeys(("tools", "functions", "stop_token_ids", "chat_template_kwargs"), ([], {})),
     **dict.fromkeys(("tool_choice", "function_call"), ("none", "auto")),
@@ -216,20 +219,22 @@ class ChatRequests:
 
 
 def picture_bytes(value: object, where: str, limits: ServeLimits) -> bytes:
-    """A picture of an `image_url` part, base64 with line breaks or without. Raises `RequestRefused`."""
+    """A picture of an `image_url` part: base64 with line breaks or without, in either alphabet, padded or not, or as
+    a URL quotes it. Raises `RequestRefused`."""
     url = value.get("url") if isinstance(value, dict) else value
     found = _DATA_URI.match(url) if isinstance(url, str) else None
     if found is None or not isinstance(url, str):
         raise _refused(where, ": expected a picture as data:image/…;base64,…; nothing is fetched")
-    encoded = "".join(url[found.end() :].split())
+    # `unquote` leaves a plus as it is
+    encoded = "".join(unquote(url[found.end() :]).split()).rstrip("=").translate(_URL_SAFE)
     # by its length, before anything is decoded
     if len(encoded) * 3 // 4 > limits.image_bytes:
         raise _refused(where, f": expected a picture of at most {limits.image_bytes} bytes", "too_large")
     try:
-        data = base64.b64decode(encoded, validate=True)
+        data = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
         width, height = image_size(data)
-    except ValueError:  # `binascii.Error` and `ImageError` are
-        raise _refused(where, ": expected a picture that can be read", "bad_image") from None
+    except ValueError as error:  # `binascii.Error` and `ImageError` are
+        raise _refused(where, f": expected a picture that can be read, found {error}", "bad_image") from None
     # by the header, before pixels are laid out in memory
     if width * height > limits.image_pixels:
         most = limits.image_pixels

@@ -116,30 +116,22 @@ class RolloutServer(ChatServer):
         from starlette.responses import JSONResponse
 
         async def answer(request: Request) -> Response:
-            try:
-                self._admit(request)
-                empty = request.method == "GET" or request.headers.get("content-length") == "0"
-                body = {} if empty else await self._body(request)
-                return JSONResponse(await run_in_threadpool(action, body, request.query_params))
-            except RequestRefused as refused:
-                return JSONResponse(refused.body(), refused.status)
+            self._admit(request)
+            empty = request.method == "GET" or request.headers.get("content-length") == "0"
+            body = {} if empty else await self._body(request)
+            return JSONResponse(await run_in_threadpool(action, body, request.query_params))
 
         return answer
 
     # -- tokens --------------------------------------------------------------------------------------------------------
 
     async def _tokens(self, request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
-        try:
-            self._admit(request)
-            body = await self._body(request)
-            with self._cond:
-                if self._paused:
-                    raise RequestRefused(503, "paused: the weights are being changed", code="paused")
-                self._running += 1  # from now on `pause` waits for it
-        except RequestRefused as refused:
-            return JSONResponse(refused.body(), refused.status)
+        self._admit(request)
+        body = await self._body(request)
+        with self._cond:
+            if self._paused:
+                raise RequestRefused(503, "paused: the weights are being changed", code="paused")
+            self._running += 1  # from now on `pause` waits for it
 
         def job(caller: Caller) -> None:
             caller.send(self.generate(body, caller))

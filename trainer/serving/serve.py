@@ -32,6 +32,7 @@ from trainer.serving.requests import RequestRefused, check_key, read_object
 from trainer.serving.turns import Caller, TurnReply
 
 if TYPE_CHECKING:
+    from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
@@ -76,8 +77,11 @@ class ChatServer:
     def app(self) -> App:
         """The ASGI application, behind the guard: no page reaches it, whatever name it gives this machine."""
         from starlette.applications import Starlette
+        from starlette.exceptions import HTTPException
 
-        return Guard(Starlette(routes=self.routes()), hosts=self._hosts, untyped=True, written=_refused)
+        handlers: Any = {RequestRefused: _answer_refused, HTTPException: _answer_unknown}
+        starlette = Starlette(routes=self.routes(), exception_handlers=handlers)
+        return Guard(starlette, hosts=self._hosts, untyped=True, written=_refused)
 
     def routes(self) -> list[Route]:
         """What is answered."""
@@ -85,6 +89,8 @@ class ChatServer:
 
         return [
             Route("/v1/models", self._models, methods=["GET"]),
+            # a name may hold slashes, as a hub's do
+            Route("/v1/models/{name:path}", self._models, methods=["GET"]),
             Route("/v1/chat/completions", self._chat, methods=["POST"]),
             Route("/health", self._health, methods=["GET"]),
         ]
@@ -97,23 +103,20 @@ class ChatServer:
     async def _models(self, request: Request) -> Response:
         from starlette.responses import JSONResponse
 
-        try:
-            self._admit(request)
-        except RequestRefused as refused:
-            return JSONResponse(refused.body(), refused.status)
+        self._admit(request)
         model = {"id": self.name, "object": "model", "created": 0, "owned_by": "vesper"}
-        return JSONResponse({"object": "list", "data": [model]})
+        name = request.path_params.get("name")
+        if name not in (None, self.name):
+            raise RequestRefused(
+                404, f"expected the model {self.name!r}, found {name!r:.80}", "model", "model_not_found"
+            )
+        return JSONResponse(model if name else {"object": "list", "data": [model]})
 
     async def _chat(self, request: Request) -> Response:
         from starlette.concurrency import run_in_threadpool
-        from starlette.responses import JSONResponse
 
-        try:
-            self._admit(request)
-            body = await self._body(request)
-            ask = await run_in_threadpool(self._read, body)
-        except RequestRefused as refused:
-            return JSONResponse(refused.body(), refused.status)
+        self._admit(request)
+        ask = await run_in_threadpool(self._read, await self._body(request))
         headers = {CUT_HEADER: "; ".join(ask.cut)} if ask.cut else {}
         if ask.cut:
             logging.getLogger("uvicorn.error").warning("read without its middle: %s", headers[CUT_HEADER])
@@ -197,6 +200,21 @@ def _read_in_parts(
     [answer] = read([row], processor.preset.reading, put, processor.pixels)
     ends = [place for stop in ask.stops if (place := answer.text.find(stop)) >= 0]
     return [replace(answer.completion, row=0, member=0, text=answer.text[: min(ends) if ends else None])], tokens
+
+
+def _answer_refused(request: Request, refused: RequestRefused) -> Response:
+    from starlette.responses import JSONResponse
+
+    return JSONResponse(refused.body(), refused.status)
+
+
+def _answer_unknown(request: Request, error: HTTPException) -> Response:
+    """A path or a method that isn't served, in the protocol's form as well."""
+    asked = f"{request.method} {request.url.path[:80]}"
+    refused = RequestRefused(error.status_code, f"{asked} isn't served; see docs/training.md", code="not_served")
+    answer = _answer_refused(request, refused)
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 def _refused(refusal: Refusal) -> tuple[int, str, bytes]:

@@ -140,6 +140,41 @@ def test_turns_and_parts_as_clients_send_them(client: openai.OpenAI) -> None:
     assert reply.usage and without.usage and reply.usage.prompt_tokens > without.usage.prompt_tokens + 10
 
 
+def test_pictures_in_every_form_of_a_data_uri(client: openai.OpenAI) -> None:
+    """A picture's own bytes say what it is, whatever the URI calls it; the alphabet and the padding are told apart."""
+    plain = base64.b64encode(RED).decode()
+    quoted = plain.replace("+", "%2B").replace("/", "%2F").replace("=", "%3D")
+    bodies = (plain, base64.urlsafe_b64encode(RED).decode(), plain.rstrip("="), quoted)
+    kinds = ("image/png", "image/png;charset=utf-8", "application/octet-stream", "", "IMAGE/JPEG")
+    uris = [*(f"data:image/png;base64,{body}" for body in bodies), *(f"data:{kind};BASE64,{plain}" for kind in kinds)]
+    said = {
+        client.chat.completions.create(**{**asking(temperature=0, max_tokens=4), "messages": turns})
+        .choices[0]
+        .message.content
+        for uri in uris
+        for turns in [[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": uri}}]}]]
+    }
+    assert len(said) == 1
+    size = (9000).to_bytes(2, "little") * 2
+    vast = base64.b64encode(b"GIF89a" + size + b"\0\0\0,\0\0\0\0" + size + b"\0\2\0;").decode()
+    part = {"type": "image_url", "image_url": {"url": f"data:image/gif;base64,{vast}"}}
+    with pytest.raises(openai.BadRequestError, match="found image_bomb: 9000x9000 px; at most"):
+        client.chat.completions.create(**{**asking(), "messages": [{"role": "user", "content": [part]}]})
+
+
+def test_a_model_is_found_by_name_and_what_isnt_served_is_told_in_the_protocol(client: openai.OpenAI) -> None:
+    assert client.models.retrieve("tiny") == client.models.list().data[0]
+    for ask in (
+        lambda: client.models.retrieve("org/other"),
+        lambda: client.completions.create(model="tiny", prompt="x"),
+        lambda: client.get("/chat/completions", cast_to=object),
+    ):
+        with pytest.raises(openai.APIStatusError) as refused:
+            ask()
+        told: Any = refused.value.body
+        assert refused.value.status_code in (404, 405) and told["code"] in ("model_not_found", "not_served"), told
+
+
 def test_a_text_is_read_whole_or_refused(client: openai.OpenAI, loaded: Checkpoint) -> None:
     """160 tokens of a text are what nano reads; until now the rest was left out without a word."""
     long = "box " * 400
