@@ -23,5 +23,8 @@ async def dumpsys(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output
         # As `dumpsys` words it.
         raise CommandError(f"Can't find service: {args[0] if args else ''}")
     width, height = phone.backend.size_px
+    package = args[1] if len(args) > 1 else ""
+    if args[0] == "package" and package not in {app.package for app in phone.backend.apps}:
+        return Output(f"Unable to find package: {package}\n".encode())
     more = {"density": phone.backend.density, "model": phone.model, "focused": await phone.backend.focused()}
-    return Output(SERVICES[args[0]].substitute(width=width, height=height, **more).encode())
+    return Output(SERVICES[args[0]].substitute(width=width, height=height, package=package, **more).encode())

@@ -31,6 +31,9 @@ class EmulatedPhone:
     reversed: dict[str, str] = field(default_factory=dict)
     """Addresses on the phone that should lead to the host's: listed, and used by no app."""
 
+    finger: tuple[list[str], float] | None = None
+    """Where a finger went down by `input motionevent`, and when (seconds of the loop's clock)."""
+
     boots: int = 0
     """How often it was started again; the daemon drops its connections each time."""
 

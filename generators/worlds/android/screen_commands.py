@@ -3,6 +3,7 @@
 They answer as Android 13 does: `input text` refuses what no key types, `%s` is a blank, a tap outside does nothing.
 """
 
+import asyncio
 import base64
 import json
 import math
@@ -56,6 +57,8 @@ async def _input(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
     command, rest = args[0], args[1:]
     if command in ("tap", "swipe", "draganddrop"):
         await _gesture(phone, command, rest)
+    elif command == "motionevent":
+        await _motion(phone, _argument(command, rest, 0).upper(), rest[1:3])
     elif command == "text":
         await _input_text(phone, _argument(command, rest, 0))
     # Options such as `--longpress` change nothing.
@@ -65,9 +68,25 @@ async def _input(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
         for name in names:
             if known := key_name(name):  # as on a phone, an unknown key is no error: it does nothing
                 await phone.backend.key(known)
-    else:
+    # Of the trackball, which this phone hasn't: they do nothing, as on a phone without one.
+    elif command not in ("press", "roll"):
         raise CommandError(f"Unknown command: {command}", 255)
     return Output()
+
+
+async def _motion(phone: EmulatedPhone, event: str, point: list[str]) -> None:
+    """A finger in several commands: what lies between DOWN and UP is one straight stroke that takes as long."""
+    now = asyncio.get_running_loop().time()
+    if event not in ("DOWN", "MOVE", "UP", "CANCEL"):
+        raise _thrown("motionevent", f"IllegalArgumentException: Unknown action: {event[:64]}")
+    for index in range(0 if event == "CANCEL" else 2):
+        _number("motionevent", _argument("motionevent", point, index))
+    if event == "DOWN":
+        phone.finger = point, now
+    elif event in ("UP", "CANCEL"):
+        down, phone.finger = phone.finger, None
+        if down is not None and event == "UP":
+            await _gesture(phone, "swipe", [*down[0], *point, str((now - down[1]) * 1000)])
 
 
 async def _gesture(phone: EmulatedPhone, command: str, args: list[str]) -> None:

@@ -21,6 +21,8 @@ FOLDERS = (
     "/storage/emulated/0/Download",
     "/storage/emulated/0/Pictures",
 )
+WRITABLE = ("/data/local/tmp/", "/storage/emulated/0/")
+"""Where adb's user may write on a phone as it is sold."""
 
 
 class FileError(OSError):
@@ -62,6 +64,10 @@ class VirtualFiles:
                 clean = target + clean[len(link) :]
         return clean
 
+    def _check_writable(self, place: str) -> None:
+        if not place.startswith(WRITABLE):
+            raise FileError("Permission denied" if place.startswith("/data/") else "Read-only file system")
+
     def stat(self, path: str) -> FileEntry | None:
         """None if there is nothing."""
         place = self.resolve(path)
@@ -87,6 +93,7 @@ class VirtualFiles:
         parent = posixpath.dirname(place)
         if place in self._folders:
             raise FileError("Is a directory")
+        self._check_writable(place)
         if parents:
             self.mkdir(parent)
         if parent not in self._folders:
@@ -108,6 +115,7 @@ class VirtualFiles:
         while place not in self._folders:
             if place in self._files:
                 raise FileError("Not a directory")
+            self._check_writable(place)
             if len(self._folders) >= MAX_FILES:
                 raise FileError("No space left on device")
             self._folders.add(place)

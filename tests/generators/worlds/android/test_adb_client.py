@@ -131,7 +131,8 @@ def test_text_from_the_wire_reaches_no_real_path(phone: tuple[Any, Adbd, Recordi
     for path in (str(tmp_path / "secret"), f"{up}{tmp_path}/secret", "/etc/passwd"):
         assert b"real" not in adb("shell", "cat", path).stdout and b"root:" not in adb("shell", "cat", path).stdout
         assert adb("pull", path, str(tmp_path / "stolen")).returncode != 0
-    adb("push", str(tmp_path / "secret"), f"{up}{tmp_path}/planted")
+    pushed = adb("push", str(tmp_path / "secret"), f"{up}{tmp_path}/planted")
+    assert pushed.returncode == 1 and b"Read-only file system" in pushed.stdout + pushed.stderr
     assert not (tmp_path / "planted").exists()
     for line in (f"echo $(touch {tmp_path}/made); echo `touch {tmp_path}/made`", f"echo x > {tmp_path}/made"):
         adb("shell", line)

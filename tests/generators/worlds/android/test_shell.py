@@ -58,6 +58,11 @@ def test_touch_inside_and_outside(shell: Shell) -> None:
         ("swipe", 5, 5, 5, 5, 800),
         ("swipe", 1, 2, 3, 4, 300),
     ]
+    shell.backend.done.clear()
+    for line in ("DOWN 10 20", "MOVE 15 25", "UP 30 40", "UP 1 1", "DOWN 9 9", "CANCEL"):
+        assert shell(f"input motionevent {line}; input press; input roll 1 1") == ("", "", 0)
+    [(kind, *ends, _)] = shell.backend.done
+    assert (kind, ends) == ("swipe", [10, 20, 30, 40])
 
 
 @pytest.mark.parametrize(
@@ -73,6 +78,8 @@ def test_touch_inside_and_outside(shell: Shell) -> None:
         "input keyevent",
         "input",
         "input fly 1 2",
+        "input motionevent DOWN 5",
+        "input motionevent HOVER 5 5",
         "input tap 1_0 5",
     ],
 )
@@ -141,6 +148,8 @@ def test_what_the_phone_says_of_itself(shell: Shell) -> None:
     assert shell("pm list packages -3 shop")[0] == "package:org.example.shop\n"
     assert shell("getprop ro.build.version.release")[0] == "13\n" and shell("getprop no.such")[0] == "\n"
     assert "[ro.product.model]: [Vesper Phone]" in shell("getprop")[0]
+    assert shell("dumpsys package org.example.shop | grep versionName")[0].strip() == "versionName=1.0"
+    assert shell("dumpsys package no.such") == ("Unable to find package: no.such\n", "", 0)
     assert shell("uiautomator dump")[0] == "UI hierchary dumped to: /sdcard/window_dump.xml\n"
     assert views(shell("cat /sdcard/window_dump.xml")[0].encode())
     assert shell("uiautomator dump /dev/tty")[0].endswith("</hierarchy>UI hierchary dumped to: /dev/tty\n")
@@ -215,6 +224,8 @@ def test_lines(shell: Shell, line: str, out: str, code: int) -> None:
         "rm -r /sdcard",
         "cat /sdcard",
         "echo a > /no/such/folder",
+        "mkdir -p /system/app",
+        "echo a > /data/a",
         "settings frob",
         "wm size 1x1",
         "dumpsys meminfo",
@@ -258,12 +269,12 @@ def test_files_stay_inside_and_read_back(path: str, data: bytes) -> None:
     files = VirtualFiles()
     assert ".." not in files.resolve(path).split("/") and files.resolve(path).startswith("/")
     try:
-        files.write(path, data, parents=True)
+        files.write(f"/sdcard/{path}", data, parents=True)
     except FileError:
         return
-    assert files.read(path) == data
-    files.remove(path)
-    assert files.stat(path) is None
+    assert files.read(f"/sdcard/{path}") == data
+    files.remove(f"/sdcard/{path}")
+    assert files.stat(f"/sdcard/{path}") is None
 
 
 def test_files_have_limits() -> None:
