@@ -1,4 +1,4 @@
-"""Label Studio, both ways: tasks with the judge's word as predictions out, its JSON export of annotations in.
+"""Label Studio, both ways: tasks with the judge's word as predictions out, its JSON or JSON-MIN export in.
 
 Format: https://labelstud.io/guide/task_format and https://labelstud.io/guide/predictions. A task's `data` holds the
 item id, goal, steps and pictures; the labelling interface is written beside the tasks. What comes in is checked whole
@@ -194,7 +194,8 @@ def import_tasks(path: Path, queue: OpenQueue, answers: VerdictStore, queued: It
 
 def _task(task: Any, held: Mapping[str, tuple[str, int]], where: str) -> tuple[str, _Shown, list[Any]]:
     """(where, what was shown, annotations). How many steps an item had that isn't held as it was says its own text."""
-    data = _expect(_expect(task, dict, where).get("data"), dict, f"{where}: data")
+    task = _unfolded(_expect(task, dict, where))
+    data = _expect(task.get("data"), dict, f"{where}: data")
     item_id = _expect(data.get("item_id"), str, f"{where}: data.item_id")
     content = _expect(data.get("content"), str, f"{where}: data.content")
     digest_now, steps = held.get(item_id, ("", 0))
@@ -205,6 +206,22 @@ def _task(task: Any, held: Mapping[str, tuple[str, int]], where: str) -> tuple[s
     return where, _Shown(item_id, steps, content), annotations
 
 
+def _unfolded(task: dict[str, Any]) -> dict[str, Any]:
+    """A row of the JSON-MIN export (one annotation beside the data that it is about) as a task; a task is itself."""
+    if "data" in task or "annotation_id" not in task:
+        return task
+    result = []
+    for name, kind in _TYPES.items():
+        # one value stands bare, several in their result, and a number always in a list of results
+        value = task.get(name)
+        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+        value = value.get(_key(name)) if isinstance(value, dict) else value
+        if value is not None:
+            value = [value] if name == "decision" and isinstance(value, str) else value
+            result.append({"from_name": name, "type": kind, "value": {_key(name): value}})
+    return {"data": task, "annotations": [{**task, "completed_by": task.get("annotator"), "result": result}]}
+
+
 def _load(path: Path) -> list[Any]:
     if not path.is_file():
         raise ReviewError(f"{path}: expected the JSON export of Label Studio, found no file")
@@ -213,7 +230,7 @@ def _load(path: Path) -> list[Any]:
             f"{path.name}: expected at most {MAX_FILE_BYTES >> 30} GiB, found {path.stat().st_size} bytes"
         )
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+        plain = json.loads(path.read_text(encoding="utf-8-sig"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise ReviewError(f"{path.name}: expected the JSON export of Label Studio: {str(error)[:200]}") from error
     return list(_expect(plain, list, path.name))

@@ -170,6 +170,22 @@ def test_annotators_times_and_skipped_ones(queue: OpenQueue, answers: VerdictSto
     assert {one.annotator: one.decision for one in answers.verdicts()}["label-studio-10"] == "discard"
 
 
+def test_rows_of_json_min_are_the_same_answers(queue: OpenQueue, answers: VerdictStore, tmp_path: Path) -> None:
+    """As Label Studio's own converter folds them: one value bare, several in their result, a number in a list."""
+    step = {"from_name": "first_wrong_step", "type": "number", "value": {"number": 3}}
+    notes = [{"from_name": "note", "type": "textarea", "value": {"text": text}} for text in (["a"], ["a", "b"])]
+    found = [annotation(completed_by=n, result=[*annotation()["result"], step, note]) for n, note in enumerate(notes)]
+    [task] = exported(found)
+    kept = {key: found[0][key] for key in ("created_at", "updated_at", "lead_time")}
+    rows = [
+        {**task["data"], **kept, "id": 1, "annotation_id": 7 + n, "annotator": n, "note": note, "decision": "keep"}
+        for n, note in enumerate(("a", {"text": ["a", "b"]}))
+    ]
+    folded = json.dumps([{**row, "first_wrong_step": [{"number": 3}]} for row in rows])
+    assert import_tasks(write(tmp_path, "\ufeff" + folded), queue, answers).new == 2
+    assert import_tasks(write(tmp_path, [task]), queue, answers) == Imported(2, 0, 2, 0)
+
+
 def with_result(**more: Any) -> dict[str, Any]:
     return annotation(result=[{**annotation()["result"][0], **more}])
 
