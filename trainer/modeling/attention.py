@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.varlen import varlen_attn
 
 LARGEST = 64 * 2**20
 """Attention weights (numbers) that are kept for the way back; where there are more, the fused kernel saves memory."""
@@ -90,6 +89,9 @@ def attention_in_row(
     `bounds` (int32, on the device): 0 and the end of each, of queries and of keys; `longest`: tokens of the longest, or
     more. Where a sequence has more keys than queries, its queries are the last of them. Where
     `lengths_fit_one_kernel`."""
+    # With it comes the compiler, which doubles the CPU that torch's import takes; only a GPU comes here.
+    from torch.nn.attention.varlen import varlen_attn
+
     dtype = _dtype(query)
     found = varlen_attn(
         query.to(dtype),
