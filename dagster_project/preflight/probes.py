@@ -30,6 +30,7 @@ from pipelines.store.free_space import free_bytes, sized
 from quality.evidence.reading import NoReader, reader_version
 from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
 from quality.model_client.keys import NO_KEY, key_for, key_withheld
+from trainer.modeling.published_files import HUB_NAME
 from trainer.stages.assets import BROWSER_WORLDS
 from trainer.stages.settings import preset_from, stage_settings, weights_folder
 
@@ -243,7 +244,8 @@ def trainer(stage: GraphStage, work: StageWork) -> list[str]:
         settings = stage_settings("base", config)
         inputs(stage.key, config)
         chosen, weights = preset_from(settings), weights_folder(settings.weights)
-        if weights and not (Path(weights) / "config.json").is_file():
+        # a name on the hub is downloaded by the stage
+        if weights and not (Path(weights) / "config.json").is_file() and not HUB_NAME.fullmatch(weights):
             raise ValueError(f"weights: expected a checkpoint's folder with config.json, found {weights[:120]!r}")
         # The preset that was named, else that of the base which is there.
         trained = chosen.name if "preset" in config else _preset_of_base(work) or chosen.name

@@ -32,6 +32,7 @@ from pipelines.store import Store
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from trainer.modeling.checkpoint import load_checkpoint
+from trainer.modeling.published_files import HUB_NAME
 from trainer.modeling.tensors import REMAINDER
 from trainer.presets import preset
 from trainer.stages.assets import checkpoint_folder
@@ -111,7 +112,10 @@ def documented() -> list[list[str]]:
 
 @pytest.mark.parametrize("words", documented(), ids=" ".join)
 def test_the_documented_commands_begin_from_a_hub_or_a_folder(words: list[str], corpus: Path, tmp_path: Path) -> None:
-    name = preset(words[words.index("--preset") + 1]).source
+    given = words[words.index("--weights") + 1] if "--weights" in words else ""
+    name = (
+        given if HUB_NAME.fullmatch(given) and given[0].isupper() else preset(words[words.index("--preset") + 1]).source
+    )
     repository = tmp_path / "hf/hub" / f"models--{name.replace('/', '--')}"
     commit = "0" * 40
     hub = write_hub(repository / "snapshots" / commit, "dense")

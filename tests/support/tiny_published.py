@@ -11,7 +11,7 @@ from trainer.modeling.published import published_config
 from trainer.modeling.tokenizer import SPECIAL
 
 KINDS = {"dense": "2b", "moe": "30b-a3b"}
-QWEN3_5 = "qwen3.5"
+QWEN3_5, QWEN3_5_MOE = "qwen3.5", "qwen3.5-moe"
 
 
 def published_tokenizer() -> Any:
@@ -32,11 +32,13 @@ def published_tokenizer() -> Any:
 
 def write_tiny(folder: Path, kind: str, moe_width: int = 24) -> Path:
     """A random checkpoint as a hub folder holds it: config, safetensors, tokenizer. The experts of a mixture are
-    `moe_width` wide, and lie as they are published: [E, H, 2I] and [E, I, H]."""
+    `moe_width` wide, and lie as they are published: [E, H, 2I] and [E, I, H], in Qwen3.5 [E, 2I, H] and [E, H, I]."""
     from transformers import AutoModelForImageTextToText
 
     tokenizer = published_tokenizer()
-    config: Any = _qwen3_5_config(tokenizer) if kind == QWEN3_5 else published_config(KINDS[kind], tokenizer)
+    config: Any = (
+        published_config(KINDS[kind], tokenizer) if kind in KINDS else _qwen3_5_config(tokenizer, kind == QWEN3_5_MOE)
+    )
     small = {
         "hidden_size": 64,
         "num_hidden_layers": 3,
@@ -47,12 +49,10 @@ def write_tiny(folder: Path, kind: str, moe_width: int = 24) -> Path:
         "head_dim": 16,
         "pad_token_id": tokenizer.pad_token_id,
     }
-    for key, value in (
-        small
-        | ({"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": moe_width} if kind == "moe" else {})
-    ).items():
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": moe_width}
+    for key, value in (small | (experts if "moe" in kind else {})).items():
         setattr(config.text_config, key, value)
-    config.text_config.rope_parameters |= {"mrope_section": [2, 1, 1] if kind == QWEN3_5 else [4, 2, 2]}
+    config.text_config.rope_parameters |= {"mrope_section": [4, 2, 2] if kind in KINDS else [2, 1, 1]}
     for key, value in {
         "depth": 2,
         "hidden_size": 32,
@@ -68,13 +68,15 @@ def write_tiny(folder: Path, kind: str, moe_width: int = 24) -> Path:
     model.save_pretrained(folder)
     if kind == "moe":
         _as_published(folder / "model.safetensors")
+    if kind == QWEN3_5_MOE:
+        _experts_together(folder / "model.safetensors", model)
     tokenizer.save_pretrained(folder)
     return folder
 
 
-def _qwen3_5_config(tokenizer: Any) -> Any:
+def _qwen3_5_config(tokenizer: Any, mixture: bool) -> Any:
     """Of Qwen3.5: three of four layers have linear attention."""
-    from transformers import Qwen3_5Config
+    from transformers import Qwen3_5Config, Qwen3_5MoeConfig
 
     ids = tokenizer.convert_tokens_to_ids
     sizes = {
@@ -92,7 +94,7 @@ def _qwen3_5_config(tokenizer: Any) -> Any:
             "mrope_interleaved": True,
         },
     }
-    return Qwen3_5Config(
+    return (Qwen3_5MoeConfig if mixture else Qwen3_5Config)(
         text_config=sizes,
         image_token_id=ids("<|image_pad|>"),
         video_token_id=ids("<|video_pad|>"),
@@ -110,4 +112,13 @@ def _as_published(path: Path) -> None:
     for name in weights:
         if name.endswith((".mlp.experts.gate_up_proj", ".mlp.experts.down_proj")):
             weights[name] = weights[name].transpose(1, 2).contiguous()
+    save_file(weights, path, {"format": "pt"})
+
+
+def _experts_together(path: Path, model: Any) -> None:
+    """transformers writes one tensor an expert where the published folders of Qwen3.5 have one of all."""
+    from safetensors.torch import load_file, save_file
+
+    weights = {name: one for name, one in load_file(path).items() if ".mlp.experts." not in name}
+    weights |= {name: one.detach() for name, one in model.named_parameters() if ".mlp.experts." in name}
     save_file(weights, path, {"format": "pt"})

@@ -138,14 +138,16 @@ def _tidy(path: Path) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No progress bars of transformers for models that load in milliseconds."""
+    """No progress bars and warnings of transformers: what it warns of when it loads a folder is an error here."""
     from transformers.utils import logging
 
-    was = logging.is_progress_bar_enabled()
+    was, told = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
         yield
     finally:
+        logging.set_verbosity(told)
         if was:
             logging.enable_progress_bar()
 

@@ -109,7 +109,7 @@ def build_model(preset: Preset, tokenizer: Any, seed: int = 0) -> Any:
 
 def load_model(source: str | Path, device: str | torch.device = "cpu", layers: int | None = None) -> Any:
     """A checkpoint folder (or a published name) → model with float32 weights, sped up. The class follows its config
-    (dense or MoE); `layers` keeps the first decoder layers only."""
+    (dense or MoE); `layers` keeps the first decoder layers only. Raises `ValueError` where tensors are missing."""
     from transformers import AutoConfig, AutoModelForImageTextToText
 
     config: Any = AutoConfig.from_pretrained(str(source))
@@ -118,8 +118,8 @@ def load_model(source: str | Path, device: str | torch.device = "cpu", layers: i
     if hollow():  # the first rank has the weights
         with torch.device("meta"):
             return speed_up(AutoModelForImageTextToText.from_config(config, dtype=torch.float32))
-    model: Any = AutoModelForImageTextToText.from_pretrained(str(source), config=config, dtype=torch.float32)
-    loaded_as_published(model)
+    read: Any = AutoModelForImageTextToText.from_pretrained
+    model: Any = loaded_as_published(*read(str(source), config=config, dtype=torch.float32, output_loading_info=True))
     # after the layout is put right: the remainder is of weights as they are published
     put_back_remainder(Path(source), model)
     return speed_up(model.to(device))

@@ -11,14 +11,18 @@ from typing import Any
 
 import torch
 
+from trainer.modeling.checkpoint import quiet
 from trainer.modeling.model import load_model, reduce_layers, speed_up
 from trainer.modeling.processor import Processor
 from trainer.modeling.published_files import published_folder
 from trainer.modeling.tokenizer import IMAGE, SPECIAL, VIDEO, VISION_END, VISION_START
 from trainer.presets import PUBLISHED, Preset, image_processor, preset
 
-ALSO = {"Qwen3VLForConditionalGeneration": "Qwen3_5ForConditionalGeneration"}
-"""Architecture of a preset → another one whose weights train under its settings (Qwen3.5 and 3.6, dense)."""
+ALSO = {
+    "Qwen3VLForConditionalGeneration": "Qwen3_5ForConditionalGeneration",
+    "Qwen3VLMoeForConditionalGeneration": "Qwen3_5MoeForConditionalGeneration",
+}
+"""Architecture of a preset → another one whose weights train under its settings (Qwen3.5 and 3.6)."""
 
 
 def load_base(name: str | Preset, source: str | Path | None = None, layers: int | None = None) -> tuple[Any, Processor]:
@@ -36,7 +40,11 @@ def load_base(name: str | Preset, source: str | Path | None = None, layers: int 
         raise ValueError(f"preset {wanted.name}: is built from scratch and has no published base; see build_model")
     place = str(source or wanted.source)
     tokenizer: Any = AutoTokenizer.from_pretrained(place)
-    model = load_model(place, layers=layers)
+    # before weights of many gigabytes are read; some call an unknown token by the name of a known one
+    if missing := [token for token in SPECIAL if token not in tokenizer.get_vocab()]:
+        raise ValueError(f"preset {wanted.name}: the tokenizer lacks {', '.join(missing)}")
+    with quiet():
+        model = load_model(place, layers=layers)
     if (found := type(model).__name__) not in (wanted.architecture, ALSO.get(wanted.architecture)):
         raise ValueError(f"preset {wanted.name}: expected a {wanted.architecture}, found a {found}")
     wanted = replace(wanted, architecture=found)
@@ -59,10 +67,6 @@ def load_base(name: str | Preset, source: str | Path | None = None, layers: int 
 
 
 def _same_tokens(config: Any, tokenizer: Any, name: str) -> None:
-    known = tokenizer.get_vocab()  # some call an unknown token by the name of a known one
-    missing = [token for token in SPECIAL if token not in known]
-    if missing:
-        raise ValueError(f"preset {name}: the tokenizer lacks {', '.join(missing)}")
     found = tokenizer.convert_tokens_to_ids(IMAGE)
     if found != config.image_token_id:
         raise ValueError(f"preset {name}: {IMAGE} is {found} to the tokenizer and {config.image_token_id} to the model")

@@ -9,14 +9,16 @@ that go on from there.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainer.modeling.published_layout import swapped
+from trainer.modeling.published_layout import as_named, swapped
 from trainer.modeling.tensors import (
+    INDEX,
     OUTPUT_EMBEDDING,
     PIECE,
     REMAINDER,
@@ -38,6 +40,10 @@ COMPANIONS = (
     *("special_tokens_map.json", "chat_template.json", "chat_template.jinja"),
 )
 """All that stands beside the weights of a published Qwen3-VL and says how they are used."""
+TRAINED = ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")
+"""`model_type` of what can be a base."""
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+"""`owner/name`. A folder of that path wins."""
 
 
 def published_folder(place: str) -> Path:
@@ -50,6 +56,54 @@ def published_folder(place: str) -> Path:
         for name in COMPANIONS[1:]:
             cached_file(place, name, _raise_exceptions_for_missing_entries=False)
     return Path(str(cached_file(place, CONFIG))).parent
+
+
+def usable_weights(named: str) -> Path:
+    """The folder of the weights that are named by a path, or by `owner/name` on the hub (downloaded unless `HF_HOME`
+    has them). Raises `ValueError`, in one line, for what can't be trained: no folder of safetensors, adapters without
+    their base, another architecture, quantised weights."""
+    folder = Path(named)
+    if HUB_NAME.fullmatch(named) and not folder.exists():
+        folder = _downloaded(named)
+    if not (folder / CONFIG).is_file():
+        raise ValueError(
+            f"weights: expected the folder of a checkpoint ({CONFIG} in it), found {named!r}{_instead(folder)}"
+        )
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        kind = config["model_type"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"weights {named}: {CONFIG}: expected the configuration of a model as JSON: {error}") from None
+    if kind not in TRAINED:
+        raise ValueError(f"weights {named}: expected a model of type {', '.join(TRAINED)}, found {kind!r:.60}")
+    # what is packed into 8 or 4 bits has no gradient, and would go out as something else
+    if packed := config.get("quantization_config"):
+        raise ValueError(
+            f"weights {named}: expected bfloat16 or float32, found {packed.get('quant_method')!r:.40} quantisation; "
+            "take the folder that it was made from"
+        )
+    return folder
+
+
+def _downloaded(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=[*COMPANIONS, "*.safetensors", INDEX]))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        why = str(error).splitlines()[0]
+        raise ValueError(f"weights: expected a folder or a name on the hub, found {name!r}: {why}") from error
+
+
+def _instead(folder: Path) -> str:
+    """What a folder without a configuration is, for those who took it for a checkpoint."""
+    if (adapter := folder / "adapter_config.json").is_file():
+        base = json.loads(adapter.read_text(encoding="utf-8")).get("base_model_name_or_path")
+        return f": adapters (LoRA) of {base!r:.120}; merge them into it first (peft's merge_and_unload)"
+    if folder.suffix == ".gguf" or (folder.is_dir() and any(folder.glob("*.gguf"))):
+        return ": GGUF, which is quantised for llama.cpp; take the safetensors that it was made from"
+    return ""
 
 
 def copy_companions(source: Path, folder: Path, images: Any) -> None:
@@ -113,13 +167,17 @@ def _pixels_of_both(plain: dict[str, Any], images: Any) -> dict[str, Any]:
 
 def save_like(source: Path, folder: Path, model: PreTrainedModel) -> None:
     """Write a model's weights with the names, files and dtypes that `source` has, in the published layout, and what
-    bfloat16 rounds off of them, if anything. Raises `CheckpointMismatch` where the model has other tensors."""
+    bfloat16 rounds off of them, if anything. What the source holds and its class passes over (heads that predict
+    several tokens ahead) goes along as it is. Raises `CheckpointMismatch` where the model has other tensors."""
 
     like, config = WeightFiles(source), model.config
     held = {name: one.detach() for name, one in swapped(model, model.state_dict()).items()}
     if getattr(config, "tie_word_embeddings", False) and OUTPUT_EMBEDDING not in like.tensors:
         held.pop(OUTPUT_EMBEDDING, None)
-    if wrong := sorted(set(like.tensors) ^ set(held)):
+    held = as_named(held, like.tensors)
+    passed_over = re.compile("|".join(getattr(model, "_keys_to_ignore_on_load_unexpected", None) or ["(?!)"]))
+    along = {name for name in like.tensors if name not in held and passed_over.search(name)}
+    if wrong := sorted((set(like.tensors) ^ set(held)) - along):
         raise CheckpointMismatch(
             f"{source}: expected the tensors of a {type(model).__name__}, found {len(wrong)} missing or unknown, first "
             f"{wrong[0]!r}; save the folder with the transformers that trained it"
@@ -129,9 +187,19 @@ def save_like(source: Path, folder: Path, model: PreTrainedModel) -> None:
         # piece by piece, so that no tensor stands in memory a second time in float32
         return (piece.float().cpu() for piece in held[name].flatten().split(PIECE))
 
-    like.tensors = {name: replace(info, shape=tuple(held[name].shape)) for name, info in like.tensors.items()}
-    write_like(like, folder, lambda name: (rounded(piece, like.tensors[name].dtype) for piece in pieces(name)))
-    left = {name: replace(info, dtype="I16") for name, info in like.tensors.items() if info.dtype == "BF16"}
+    def written(name: str) -> Iterator[torch.Tensor]:
+        return like.pieces(name) if name in along else (rounded(one, like.tensors[name].dtype) for one in pieces(name))
+
+    like.tensors = {
+        name: info if name in along else replace(info, shape=tuple(held[name].shape))
+        for name, info in like.tensors.items()
+    }
+    write_like(like, folder, written)
+    left = {
+        name: replace(info, dtype="I16")
+        for name, info in like.tensors.items()
+        if info.dtype == "BF16" and name not in along
+    }
     # weights that nobody trained round to themselves, and leave nothing
     if any(bool(remainder(piece).any()) for name in left for piece in pieces(name)):
         like.tensors = left
@@ -147,6 +215,6 @@ def put_back_remainder(folder: Path, model: Any) -> None:
         return
     left = WeightFiles(folder / REMAINDER)
     weights = {name: one.detach() for name, one in model.named_parameters()}
-    for name, held in swapped(model, weights).items():
+    for name, held in as_named(swapped(model, weights), left.tensors).items():
         if name in left.tensors:
             held.view(torch.int32).add_(left.read(name))  # in place: `unrounded` of the whole would double the memory

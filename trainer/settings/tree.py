@@ -72,9 +72,9 @@ class TrainerSettings(Settings):
     weights: str = setting(
         "",
         "The folder of a checkpoint of Vesper's that is the base, or of published weights (a published `preset` says "
-        "architecture and limits, and sizes are the folder's own: 2B to 32B, UI-Venus, a fine-tune), or nano_base for "
-        "the one that nano comes with; empty: random, or a published preset's own. Its files count, not where they "
-        "lie.",
+        "architecture and limits, and sizes are the folder's own: 2B to 32B, UI-Venus, a fine-tune), a name on the hub "
+        "of such weights, or nano_base for the one that nano comes with; empty: random, or a published preset's own. "
+        "Its files count, not where they lie.",
         in_version=ALWAYS,
     )
     action_space: ActionSpace = setting(

@@ -20,6 +20,7 @@ from pipelines.store.manifest import Check, Manifest
 from pipelines.training_data.mixture import require_scan
 from schemas.ids import canonical_json, digest
 from schemas.settings import merged
+from trainer.modeling.published_files import usable_weights
 from trainer.modeling.tensors import WeightFiles
 from trainer.runtime import tracking
 from trainer.runtime.report_to import reporting
@@ -67,8 +68,8 @@ def run_stage(
     weights = ""
     # By the files' digest, computed once here.
     if stage == BASE.name and settings.weights:  # the same folder may hold others tomorrow
-        settings = settings.changed(weights=weights_folder(settings.weights))
-        weights = _digest_of(Path(settings.weights))
+        folder = usable_weights(weights_folder(settings.weights))
+        settings, weights = settings.changed(weights=str(folder)), WeightFiles(folder).digest()
     emit = on_event or (lambda event: None)
     if CORPUS in inputs:
         # A corpus that contamination wasn't looked for in must not be trained on.
@@ -135,12 +136,6 @@ def opened(
             f"preset: expected {trained}, that of {start}, found {given!r:.40}; make base anew with it, or leave it out"
         )
     return inputs, stage_settings(stage, config, trained)
-
-
-def _digest_of(folder: Path) -> str:
-    if not (folder / "config.json").is_file():
-        raise ValueError(f"weights: expected the folder of a checkpoint (config.json in it), found {str(folder)!r}")
-    return WeightFiles(folder).digest()
 
 
 def _unified(store: Store) -> list[Manifest]:

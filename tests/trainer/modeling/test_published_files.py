@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,14 @@ from typing import Any
 import pytest
 import torch
 from hub_folder import COMPANIONS, hub_weights, write_hub
+from safetensors.torch import load_file, save_file
 from tiny_published import KINDS, write_tiny
 
 from trainer.merging.merge import merge
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.published import load_base
-from trainer.modeling.tensors import REMAINDER, CheckpointMismatch, remainder, rounded, unrounded
+from trainer.modeling.published_files import usable_weights
+from trainer.modeling.tensors import REMAINDER, CheckpointMismatch, WeightFiles, remainder, rounded, unrounded
 from trainer.presets import Preset, preset
 
 OLDER = os.environ.get("VESPER_TRANSFORMERS4_PYTHON", "")
@@ -241,3 +244,56 @@ def test_transformers_4_reads_the_same(write: Any, kind: str, tmp_path: Path) ->
     assert older.pop("version").startswith("4.57") and newer.pop("version").startswith("5")
     assert older.pop("logits") == pytest.approx(newer.pop("logits"), abs=1e-4)
     assert older == newer and older["missing"] == []
+
+
+def _lacks_a_tensor(folder: Path) -> None:
+    index = folder / "model.safetensors.index.json"
+    plain = json.loads(index.read_text())
+    name = "model.visual.merger.norm.weight"
+    file = folder / plain["weight_map"].pop(name)
+    save_file({key: one for key, one in load_file(file).items() if key != name}, file, {"format": "pt"})
+    index.write_text(json.dumps(plain))
+
+
+def _says(folder: Path, **words: object) -> None:
+    plain = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**plain, **words}))
+
+
+def _adapters(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "acme/base"}')
+
+
+def _gguf(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "model-Q4_K_M.gguf").write_bytes(b"GGUF")
+
+
+WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no folder": (shutil.rmtree, "expected the folder of a checkpoint"),
+    "no shard": (lambda at: next(at.glob("*-00002-of*")).unlink(), "names 'model-00002-of-00002.safetensors', which"),
+    "cut off": (lambda at: os.truncate(next(at.glob("*-00002-of*")), 50_000), "is it cut off?"),
+    "a tensor missing": (_lacks_a_tensor, "1 tensors of a Qwen3VL.* are missing, first 'model.visual.merger.norm"),
+    "another model": (lambda at: _says(at, model_type="qwen2_vl"), "expected a model of type .*, found 'qwen2_vl'"),
+    "no JSON": (lambda at: (at / "config.json").write_text("{"), "config.json: expected the configuration"),
+    "8 bits": (lambda at: _says(at, quantization_config={"quant_method": "fp8"}), "found 'fp8' quantisation"),
+    "adapters": (_adapters, r"adapters \(LoRA\) of 'acme/base'; merge them"),
+    "GGUF": (_gguf, "GGUF, which is quantised"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_cannot_be_a_base_is_told_in_one_line(
+    wrong: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hub = write_hub(tmp_path / "hub", "dense")
+    spoil, message = WRONG[wrong]
+    spoil(hub)
+    capfd.readouterr()
+    with pytest.raises((ValueError, OSError), match=message) as told:
+        folder = usable_weights(str(hub))
+        WeightFiles(folder)
+        load_base(wanted("dense"), folder)
+    assert "\n" not in str(told.value) and capfd.readouterr().err == ""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from drawn import make_rows
-from tiny_published import QWEN3_5, write_tiny
+from hub_folder import hub_weights, write_hub
+from safetensors.torch import load_file, save_file
+from tiny_published import QWEN3_5, QWEN3_5_MOE, write_tiny
 
 from trainer.data.row_sources import ListSource
 from trainer.midtrain.train import train
@@ -17,33 +21,36 @@ from trainer.modeling.generation import generate
 from trainer.modeling.model import reply_logprobs
 from trainer.modeling.packing import packed
 from trainer.modeling.published import load_base
+from trainer.presets import preset
 from trainer.settings.supervised import MidtrainConfig
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny(tmp_path_factory.mktemp("qwen3_5") / "tiny", QWEN3_5)
+@pytest.fixture(scope="module", params=[QWEN3_5, QWEN3_5_MOE])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny(tmp_path_factory.mktemp("qwen3_5") / "tiny", request.param)
+
+
+def _architecture(folder: Path) -> str:
+    return str(json.loads((folder / "config.json").read_text())["architectures"][0])
 
 
 @pytest.fixture
 def base(folder: Path) -> tuple[Any, Any]:
-    from dataclasses import replace
-
-    from trainer.presets import preset
-
-    small = replace(preset("2b"), min_pixels=32 * 32, max_pixels=96 * 128)
+    small = replace(
+        preset("30b-a3b" if "moe" in _architecture(folder).lower() else "2b"), min_pixels=32 * 32, max_pixels=96 * 128
+    )
     model, processor = load_base(small, folder)
-    assert processor.preset.architecture == "Qwen3_5ForConditionalGeneration"
+    assert processor.preset.architecture == _architecture(folder)
     return model.eval(), processor
 
 
 def test_logits_of_a_packed_row_are_those_of_plain_transformers(folder: Path, base: tuple[Any, Any]) -> None:
-    from transformers import Qwen3_5ForConditionalGeneration
+    from transformers import AutoModelForImageTextToText
 
     model, processor = base
-    plain = Qwen3_5ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+    plain = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
     rows = make_rows(5, seed=3)
     batch = processor.training_batch(rows)
     with torch.no_grad():
@@ -69,7 +76,7 @@ def test_transformers_alone_refuses_a_packed_row_without_its_kernels(base: tuple
 
 
 def test_sampled_logprobs_are_those_of_training_and_greedy_is_transformers(folder: Path, base: tuple[Any, Any]) -> None:
-    from transformers import Qwen3_5ForConditionalGeneration
+    from transformers import AutoModelForImageTextToText
 
     model, processor = base
     rows = make_rows(3, seed=5)
@@ -82,7 +89,7 @@ def test_sampled_logprobs_are_those_of_training_and_greedy_is_transformers(folde
         again = reply_logprobs(model, packed(batch), never=processor.never)
     for number, one in enumerate(sampled):
         assert again.logprobs[number, : len(one.logprobs)].tolist() == pytest.approx(one.logprobs, abs=1e-4)
-    plain = Qwen3_5ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+    plain = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
     [greedy] = generate(model, processor, rows[:1], max_new_tokens=8)
     inputs = processor.prompt_batch(rows[:1]).model_inputs()
     made = plain.generate(**inputs, do_sample=False, max_new_tokens=8, suppress_tokens=processor.never)
@@ -90,8 +97,6 @@ def test_sampled_logprobs_are_those_of_training_and_greedy_is_transformers(folde
 
 
 def test_it_learns_and_is_saved_in_its_own_form(folder: Path, base: tuple[Any, Any], tmp_path: Path) -> None:
-    from safetensors.torch import load_file
-
     model, processor = base
     rows = make_rows(4, seed=1)
     config = MidtrainConfig(
@@ -108,3 +113,41 @@ def test_it_learns_and_is_saved_in_its_own_form(folder: Path, base: tuple[Any, A
         torch.testing.assert_close(
             reply_logprobs(again.model, batch).logprobs, reply_logprobs(model, batch).logprobs, rtol=2e-2, atol=2e-2
         )
+
+
+@pytest.mark.parametrize("experts", ["dense", "together", "each alone"])
+def test_unchanged_weights_go_out_bit_for_bit(experts: str, tmp_path: Path) -> None:
+    """With the head that predicts ahead, which no model here holds; experts by the names that the folder has."""
+    hub = write_hub(tmp_path / "hub", QWEN3_5 if experts == "dense" else QWEN3_5_MOE)
+    if experts == "each alone":
+        save_file(_each_alone(hub_weights(hub)), hub / "model.safetensors", {"format": "pt"})
+        for path in hub.glob("model*-of-*"):
+            path.unlink()
+        (hub / "model.safetensors.index.json").unlink()
+    small = replace(preset("2b" if experts == "dense" else "30b-a3b"), min_pixels=32 * 32, max_pixels=96 * 128)
+    model, processor = load_base(small, hub)
+    save_checkpoint(tmp_path / "base", model, processor, lineage("base", processor.preset))
+    before, after = hub_weights(hub), hub_weights(tmp_path / "base")
+    assert set(before) == set(after) and "mtp.fc.weight" in after
+    assert all(torch.equal(after[name], one) and after[name].dtype == one.dtype for name, one in before.items())
+    again = load_checkpoint(tmp_path / "base")
+    with torch.no_grad():
+        for one in again.model.parameters():
+            one.add_(1e-4)  # less than bfloat16 holds of most
+    save_checkpoint(tmp_path / "trained", again.model, again.processor, lineage("mid_trained", processor.preset))
+    last = load_checkpoint(tmp_path / "trained").model.state_dict()
+    assert all(torch.equal(last[name], one) for name, one in again.model.state_dict().items())
+
+
+def _each_alone(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """As transformers 5 writes a mixture's experts."""
+    found = {name: one for name, one in weights.items() if ".mlp.experts." not in name}
+    for name, one in weights.items():
+        if name.endswith("gate_up_proj"):
+            halves = [(part, one[:, at : at + 24]) for part, at in (("gate_proj", 0), ("up_proj", 24))]
+        else:
+            halves = [("down_proj", one)] if ".mlp.experts." in name else []
+        for part, all_of_them in halves:
+            place = name.rpartition(".")[0]
+            found |= {f"{place}.{number}.{part}.weight": own.clone() for number, own in enumerate(all_of_them)}
+    return found
