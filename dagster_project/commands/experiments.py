@@ -15,6 +15,7 @@ from dagster_project.stages.experiments import stages
 from dagster_project.stages.stage import JudgeSettings, StageWork
 from pipelines.store import Store
 from schemas.settings import merged
+from trainer.stages import comparison_page
 from trainer.stages.assets import CHECKPOINTS
 from trainer.stages.experiments import GROUP, JUDGED, MAINLINE, MIXED, Experiment, compared_of, define, names, read
 
@@ -125,7 +126,6 @@ def _list(store: Store, options: argparse.Namespace) -> int:
 
 
 def _compare(store: Store, options: argparse.Namespace) -> int:
-    from trainer.stages import comparison_page
     from trainer.stages.comparison import compare_sides  # with torch, which the help does without
 
     stage = options.stage[0] if options.stage else ""

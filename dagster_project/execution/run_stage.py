@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pipelines.processes import die_with_parent
+from trainer.runtime.tracking import scalars_of
 
 if TYPE_CHECKING:
     from dagster_pipes import PipesContext
@@ -125,8 +126,6 @@ class Reporter:
             print(f"      {kind} " + " ".join(f"{k}={_short(v)}" for k, v in list(said.items())[1:6]), flush=True)
 
     def _measured(self, event: Mapping[str, Any]) -> None:
-        from trainer.runtime.tracking import scalars_of
-
         found = scalars_of(event)
         # JSON has no NaN, and one would end the plot.
         new = {tag: float(found[tag]) for tag in FIGURES if tag in found and math.isfinite(found[tag])}

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.store.free_space import sized
+from trainer.presets import PUBLISHED
 from trainer.settings.stages import ONLINE, SPECIALISTS, STAGES, settings_of
 from trainer.settings.tree import TrainerSettings, ranks_of
+from trainer.stages.settings import stage_settings
 
 STATE, WEIGHTS = 16, 4
 """Bytes a parameter: of what is trained, and of a copy that isn't."""
@@ -61,8 +63,6 @@ class Training:
 def missing(key: str, preset: str, config: Mapping[str, object]) -> str:
     """What a stage of the trainer lacks here, and what to set: GPUs, or memory for a published preset; "" if nothing.
     `key` is the asset's, `config` the trainer's configuration. Raises `ValueError` for settings that contradict."""
-    from trainer.presets import PUBLISHED
-    from trainer.stages.settings import stage_settings
 
     name = key.removeprefix("checkpoints/")
     settings = stage_settings(name, config, preset)

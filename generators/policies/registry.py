@@ -14,6 +14,8 @@ from generators.policies.agent_prompt import AGENT_PROMPT_VERSION, AgentPrompt, 
 from generators.policies.care_agents import TEMPERS, care_agents
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling
 from generators.policies.demonstrations import DemonstrationMemory, WithDemonstrations, name_with_demonstrations
+from generators.policies.exploring import ExploringPolicy
+from generators.policies.openai_agent import OpenAIAgent
 from generators.policies.oracles.fsm_oracle import FsmOracle
 from generators.policies.oracles.intent_oracle import IntentOracle
 from generators.policies.oracles.miniwob_oracle import MiniwobOracle
@@ -22,6 +24,7 @@ from generators.policies.oracles.plan_oracles import PhoneOracle, RecordedOracle
 from generators.policies.policy import CannotDo, Policy
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.propose_and_judge import ProposalJudge, ProposeAndJudge, RuleJudge, name_with_proposals
+from generators.policies.scripted_agent import ERRORS, ScriptedAgent, scripted_name
 from generators.policies.step_verification import (
     ModelChecker,
     StepChecker,
@@ -32,6 +35,7 @@ from generators.policies.step_verification import (
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from generators.worlds.app_tasks import work_of
+from generators.worlds.desktop.plan import action_of as on_desktop
 from generators.worlds.graph.graph_tasks import RULE as GRAPH_SCREEN
 from generators.worlds.graph.graph_tasks import plan as graph_plan
 from generators.worlds.miniwob.miniwob_world import MiniwobWorld
@@ -102,8 +106,6 @@ def _app_oracle(contract: TaskSpec) -> Oracle | None:
     work = work_of(contract)
     if work is None:
         return None
-    # Here, since desktop plans load what a run on the phone never needs.
-    from generators.worlds.desktop.plan import action_of as on_desktop
 
     return IntentOracle(lambda _: work.plan, on_desktop if contract.target.startswith("desktop/") else on_page)
 
@@ -112,7 +114,6 @@ def scripted(
     error_rate: float = 0.0, explore_turns: int = 3, errors: Sequence[str] | None = None, paths: Paths | None = None
 ) -> PolicyMaker:
     """The DOM-informed scripted agent (`scripted.ScriptedAgent`)."""
-    from generators.policies.scripted_agent import ERRORS, ScriptedAgent, scripted_name
 
     def make(contract: TaskSpec, world: World) -> Policy:
         return ScriptedAgent(
@@ -129,7 +130,6 @@ def scripted(
 
 def explorer(turns: int = 12) -> PolicyMaker:
     """The policy without a plan (`exploring.ExploringPolicy`)."""
-    from generators.policies.exploring import ExploringPolicy
 
     return PolicyMaker(ExploringPolicy.name, lambda contract, world: ExploringPolicy(turns))
 
@@ -152,7 +152,6 @@ def openai(
     action_space: str = ACTION_SPACE,
 ) -> PolicyMaker:
     """A model behind the OpenAI protocol (`openai_agent.OpenAIAgent`); all executions share one endpoint."""
-    from generators.policies.openai_agent import OpenAIAgent
 
     # One endpoint for all executions: rate limits and connections are the server's, not the device's.
     limits = RateLimits(requests_per_minute, tokens_per_minute)

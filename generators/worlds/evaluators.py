@@ -8,6 +8,7 @@ from typing import Any
 
 from generators.worlds.care.care_case import succeeded
 from generators.worlds.desktop.desktop_task import failed_checks
+from generators.worlds.fsm.evaluate import holds as conditions_hold
 from generators.worlds.graph.graph_tasks import RULE as GRAPH_SCREEN
 from generators.worlds.graph.graph_tasks import is_open
 from generators.worlds.pages.page_task import holds as values_hold
@@ -23,8 +24,6 @@ def _phone_state(evaluator: Evaluator, state: State, answer: str) -> bool:
 
 
 def _state_conditions(evaluator: Evaluator, state: State, answer: str) -> bool:
-    from generators.worlds.fsm.evaluate import holds as conditions_hold
-
     return conditions_hold(state, evaluator)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pipelines.prompts import messages, prompt_text
 from pipelines.prompts.history import HISTORY_STEPS, HistoryForm
+from quality.model_client.retry import Retry
 from schemas.action_types import ACTION_SPACE, ActionSpace
 
 if TYPE_CHECKING:
@@ -145,7 +146,6 @@ class EndpointAnswers:
         agent: Callable[[Row], list[dict[str, Any]]] | None = None,
     ) -> None:
         from generators.policies.chat_endpoint import ChatEndpoint
-        from quality.model_client.retry import Retry
 
         if workers < 1:
             raise ValueError(f"endpoint: expected 1 or more workers, found {workers}")

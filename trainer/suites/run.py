@@ -9,10 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipelines.mapping.adapter import Raw
 from pipelines.prompts.history import HISTORY_STEPS
 from schemas.ids import digest
+from trainer.data.rows import light_rows, screen_elements, with_pictures
 from trainer.runtime.tracking import OnEvent
+from trainer.serving.checkpoint_policy import CheckpointPolicy
+from trainer.settings.measuring import EvalConfig
 from trainer.settings.stages import CORPUS, HELDOUT
+from trainer.suites.android_world import AndroidWorldConfig, require_harness, run_android_world
+from trainer.suites.answering import CheckpointAnswers, EndpointAnswers, checkpoint_name, served_tokens, trained_agents
+from trainer.suites.latent import LatentConfig, evaluate_latent
 from trainer.suites.registry import Suite, benchmark, suite
 
 if TYPE_CHECKING:
@@ -92,7 +99,6 @@ def _store(options: SuiteOptions, name: str) -> Store:
 
 def blind_table(store: Store | None) -> BlindTable | None:
     """The blind table of a store's training shards; None without any."""
-    from trainer.data.rows import light_rows
     from trainer.evaluation.controls import BlindTable
 
     shards = store.current(CORPUS) if store is not None else None
@@ -100,8 +106,6 @@ def blind_table(store: Store | None) -> BlindTable | None:
 
 
 def _answers(subject: EvaluationSubject, options: SuiteOptions) -> CheckpointAnswers | EndpointAnswers:
-    from trainer.suites.answering import CheckpointAnswers, EndpointAnswers, served_tokens
-
     if subject.profile is not None:
         from trainer.suites.profiled import ProfiledAnswers
 
@@ -154,7 +158,6 @@ def _policy(subject: EvaluationSubject, options: SuiteOptions) -> PolicyMaker | 
             max_tokens=options.max_new_tokens,
         )
     from generators.policies.registry import build_policy
-    from trainer.suites.answering import served_tokens, trained_agents
 
     most = options.max_new_tokens or served_tokens(subject.words, subject.thinking)
     if subject.words == "trained":
@@ -183,10 +186,7 @@ def _heldout(
     known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
 ) -> dict[str, Any]:
     from trainer.data.clusters import picture_key
-    from trainer.data.rows import light_rows, screen_elements, with_pictures
     from trainer.evaluation.evaluate import choose, evaluate
-    from trainer.settings.measuring import EvalConfig
-    from trainer.suites.answering import checkpoint_name
 
     store = _store(options, known.name)
     config = EvalConfig(seed=options.seed, max_new_tokens=options.max_new_tokens)
@@ -213,7 +213,6 @@ def _heldout(
 def _grounding(
     known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
 ) -> dict[str, Any]:
-    from pipelines.mapping.adapter import Raw
     from trainer.modeling.generation import GROUNDING_TOKENS
     from trainer.suites.grounding import GroundingConfig, evaluate_grounding
 
@@ -240,7 +239,6 @@ def _grounding(
 
 
 def _steps(known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
-    from pipelines.mapping.adapter import Raw
     from trainer.suites.steps import StepsConfig, evaluate_steps
 
     with ExitStack() as stack:
@@ -288,7 +286,6 @@ def _worlds(
 
 def _asked(subject: EvaluationSubject, options: SuiteOptions) -> dict[str, Any]:
     """How a served model was asked, for its report; a checkpoint's policy records that itself."""
-    from trainer.suites.answering import served_tokens
 
     if subject.checkpoint is not None or subject.profile is not None:
         return {}
@@ -326,16 +323,11 @@ def _kept(subject: EvaluationSubject, options: SuiteOptions, *more: str) -> Path
 def _android_world(
     known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
 ) -> dict[str, Any]:
-    from trainer.suites.android_world import AndroidWorldConfig, require_harness, run_android_world
-
     require_harness()
     if options.limit is not None:
         raise ValueError("--limit: suite android_world plays its tasks whole; name some of them with --only")
     subject_policy: Any = _policy(subject, options)
     if subject.checkpoint is not None:
-        from trainer.serving.checkpoint_policy import CheckpointPolicy
-        from trainer.suites.answering import checkpoint_name
-
         policy: Any = CheckpointPolicy(
             subject_policy,
             temperature=options.temperature,
@@ -362,8 +354,6 @@ def _latent(
     known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
 ) -> dict[str, Any]:
     from trainer.modeling.checkpoint import load_checkpoint
-    from trainer.suites.answering import checkpoint_name
-    from trainer.suites.latent import LatentConfig, evaluate_latent
 
     store = _store(options, known.name)
     root = store.home / "assets" / "unified"

@@ -17,7 +17,10 @@ from generators.worlds.app_tasks import snapshots, works
 from generators.worlds.care.care_cases import FAMILIES as CARE_FAMILIES
 from generators.worlds.care.care_cases import cases
 from generators.worlds.desktop.desktop_tasks import FAMILIES, make_task
+from generators.worlds.fsm.fsm_tasks import TaskMaker
 from generators.worlds.fsm.sites import TEMPLATES, make_site
+from generators.worlds.miniwob.miniwob_world import open_miniwob_world
+from generators.worlds.miniwob.scripted_pages import SCRIPTED_PAGES
 from generators.worlds.registry import open_world
 from schemas.ids import digest
 from trainer.suites.registry import CARE, DESKTOP
@@ -101,8 +104,6 @@ def _desktop(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
 
 
 def _fsm(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
-    from generators.worlds.fsm.fsm_tasks import TaskMaker
-
     kinds = _families(sorted(TEMPLATES), only, "fsm sites")
     for number in range(10_000):
         # all kinds once with a seed before the seed moves on
@@ -120,8 +121,6 @@ def _care(world: str, first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
 
 def _miniwob(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
     """A page has its instruction only once it is loaded, so one is open meanwhile."""
-    from generators.worlds.miniwob.miniwob_world import open_miniwob_world
-    from generators.worlds.miniwob.scripted_pages import SCRIPTED_PAGES
 
     pages = _families(sorted(SCRIPTED_PAGES), only, "MiniWoB++ pages")
     with open_miniwob_world() as world:

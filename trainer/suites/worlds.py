@@ -30,6 +30,7 @@ from generators.worlds.osworld.evaluation import score_column
 from pipelines.prompts.history import HISTORY_STEPS
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
+from trainer.serving.checkpoint_policy import CheckpointPolicy
 from trainer.statistics import crossed_interval, mean_or_none, pass_at_k
 from trainer.suites.answering import checkpoint_name, parameters_digest
 from trainer.suites.batched_worlds import fits, run_batched, why_lost
@@ -164,7 +165,6 @@ class _Subject:
         import threading
 
         from trainer.modeling.checkpoint import load_checkpoint
-        from trainer.serving.checkpoint_policy import CheckpointPolicy
 
         loaded = load_checkpoint(tested) if isinstance(tested, str | Path) else tested
         identity, lock, preset = parameters_digest(loaded.model), threading.Lock(), loaded.processor.preset

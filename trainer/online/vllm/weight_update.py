@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from trainer.modeling.published_layout import save_weights
 from trainer.online.vllm.client import ServerError, VllmClient
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ class ReloadWeights:
     def keep(self, label: str, model: PreTrainedModel, weights: Mapping[str, torch.Tensor]) -> None:
         """Whole or not at all. Raises `OSError`."""
         from trainer.modeling.checkpoint import quiet
-        from trainer.modeling.published_layout import save_weights
 
         there, partial = self._folder / label, self._folder / (label + PARTIAL)
         partial.mkdir(parents=True)

@@ -19,13 +19,22 @@ from generators.proving.perception.questions import LAYOUTS, LESSONS, WINDOW_LES
 from generators.worlds.miniwob.html import html_folder
 from pipelines.prompts import prompt_text
 from schemas.ids import digest
+from trainer.data.image_labels import LabelledImages
+from trainer.midtrain.train import train
+from trainer.modeling.checkpoint import LINEAGE, lineage, load_checkpoint, read_lineage, save_checkpoint
+from trainer.modeling.model import build_model
+from trainer.modeling.processor import Processor
 from trainer.modeling.tensors import WeightFiles
 from trainer.modeling.tokenizer import train_tokenizer
+from trainer.presets import image_processor
 from trainer.proving.nano_base.curriculum import NanoBaseConfig, Phase
 from trainer.proving.nano_base.gate import gate
 from trainer.proving.nano_base.source import Drawings, PerceptionSource
 from trainer.proving.nano_base.vision import FilledScreens, VisionConfig, train_vision
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.model_shape import Shape
+from trainer.settings.tree import TrainerSettings
+from trainer.stages.settings import preset_from
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -54,7 +63,6 @@ def build_nano_base(
     folder of their own in `work`. Needs Chromium for sheets that aren't drawn yet.
     Raises `ValueError` for an `out` that is `begin`, and a `begin` that isn't nano-base's.
     """
-    from trainer.modeling.checkpoint import load_checkpoint, save_checkpoint
 
     config = config or NanoBaseConfig()
     if begin is not None and begin.resolve() == out.resolve():
@@ -92,13 +100,6 @@ def build_nano_base(
 
 def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterable[str]) -> Path:
     """Random weights, and a tokenizer of the curriculum's words and `texts`; kept in `work/0-random`."""
-    from trainer.modeling.checkpoint import lineage
-    from trainer.modeling.model import build_model
-    from trainer.modeling.processor import Processor
-    from trainer.presets import image_processor
-    from trainer.settings.model_shape import Shape
-    from trainer.settings.tree import TrainerSettings
-    from trainer.stages.settings import preset_from
 
     # Sorted: the order of the goals must not change the tokenizer, which is part of every digest.
     folder, used, texts = work / "0-random", preset_from(TrainerSettings(shape=Shape(**config.shape))), sorted(texts)
@@ -127,8 +128,6 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
 def _first_embeddings(work: Path, weights: Path, seed: int) -> Path:
     """The random weights that these began with, from their tokenizer and sizes: their embeddings are what the tower was
     taught. Raises `ValueError` for weights that aren't nano-base's."""
-    from trainer.modeling.checkpoint import lineage, load_checkpoint
-    from trainer.modeling.model import build_model
 
     made, folder = load_checkpoint(weights), work / "0-random"
     if made.lineage["stage"] != "nano_base":
@@ -155,8 +154,6 @@ def _vision(
     anchor: Path | None = None,
 ) -> Path:
     """The tower alone; `anchor` is the checkpoint whose embeddings it was taught before (those of its own, if None)."""
-    from trainer.data.image_labels import LabelledImages
-    from trainer.modeling.checkpoint import lineage, load_checkpoint
 
     # The anchor is part of what decides the weights, so its digest is noted beside the start's.
     folder, before, known = work / name, WeightFiles(start).digest(), WeightFiles(anchor).digest() if anchor else ""
@@ -216,10 +213,6 @@ def _phase(
     on_event: OnEvent | None,
     progress: bool,
 ) -> Path:
-    from trainer.data.image_labels import LabelledImages
-    from trainer.midtrain.train import train
-    from trainer.modeling.checkpoint import lineage, load_checkpoint
-
     folder = work / f"{number}-{phase.name}"
     source = PerceptionSource(drawings, phase.lessons, f"{config.seed}-{number}")
     settings = config.midtrain(phase)
@@ -259,7 +252,6 @@ def _phase(
 
 def _done(folder: Path, plain: Mapping[str, object]) -> bool:
     """Whether a folder holds the checkpoint of just this config (its lineage is written last), in either precision."""
-    from trainer.modeling.checkpoint import LINEAGE, read_lineage
 
     # Precision is left out: the same config on a machine without bfloat16 finds what was made with it.
     def asked(config: Mapping[str, object]) -> dict[str, Any]:
@@ -272,8 +264,6 @@ def _done(folder: Path, plain: Mapping[str, object]) -> bool:
 
 
 def _keep(folder: Path, model: PreTrainedModel, processor: Processor, made: Lineage) -> None:
-    from trainer.modeling.checkpoint import LINEAGE, save_checkpoint
-
     # Removed first, written last: a folder without lineage is unfinished.
     (folder / LINEAGE).unlink(missing_ok=True)
     save_checkpoint(folder, model, processor, made)

@@ -12,6 +12,7 @@ from pydantic import model_validator
 from schemas.settings import Flag, Number, Settings, Whole, setting
 from trainer.proving.nano_base.vision import VisionConfig
 from trainer.runtime.precision import native_bf16
+from trainer.settings.supervised import MidtrainConfig, SpanWeights
 
 if TYPE_CHECKING:
     from trainer.settings.supervised import MidtrainConfig
@@ -248,7 +249,6 @@ class NanoBaseConfig(Settings):
 
     def midtrain(self, phase: Phase) -> MidtrainConfig:
         """A phase as the settings of `trainer.midtrain.train.train`."""
-        from trainer.settings.supervised import MidtrainConfig, SpanWeights
 
         return MidtrainConfig(
             max_steps=phase.max_steps,

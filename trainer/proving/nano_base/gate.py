@@ -8,8 +8,11 @@ from pipelines.store.images import encode_png
 from schemas.coordinates import box_to_unit
 from trainer.data.clusters import picture_key
 from trainer.evaluation.controls import BlindTable
+from trainer.evaluation.evaluate import evaluate
+from trainer.modeling.checkpoint import load_checkpoint
 from trainer.proving.nano_base.curriculum import NanoBaseConfig
 from trainer.proving.nano_base.source import Drawings, PerceptionSource
+from trainer.settings.measuring import EvalConfig
 
 
 def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseConfig) -> dict[str, object]:
@@ -19,9 +22,6 @@ def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseCon
     `passed`: over the crowded screens at least three times the random-element rate, and the swapped-screen control
     within chance of the blind table's.
     """
-    from trainer.evaluation.evaluate import evaluate
-    from trainer.modeling.checkpoint import load_checkpoint
-    from trainer.settings.measuring import EvalConfig
 
     # Lessons on seen pages too: the blind table is made from them.
     seen.draw(config.gated)

@@ -16,6 +16,10 @@ from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import TaskSpec
 from pipelines.whole_files import put_json
 from schemas.ids import digest
+from trainer.data.clusters import picture_key
+from trainer.evaluation.controls import BlindTable
+from trainer.evaluation.evaluate import evaluate
+from trainer.modeling.checkpoint import load_checkpoint
 from trainer.modeling.tensors import WeightFiles
 from trainer.proving.staircase.choice import ChosenTasks
 from trainer.proving.staircase.config import StaircaseConfig
@@ -105,10 +109,6 @@ class Evaluation:
         return [{name: record[name] for name in KEPT} for record in found["records"]]
 
     def _grounding(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
-        from trainer.data.clusters import picture_key
-        from trainer.evaluation.controls import BlindTable
-        from trainer.evaluation.evaluate import evaluate
-
         if not self._asked:
             return []
         elements = {picture_key(row): json.loads(row["provenance"])["elements"] for row in self._asked}
@@ -151,6 +151,4 @@ class Evaluation:
 
 
 def _loaded(stage: FinishedStage) -> Checkpoint:
-    from trainer.modeling.checkpoint import load_checkpoint
-
     return load_checkpoint(stage.model)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from generators.tasks.task_spec import TaskSpec
 from pipelines.whole_files import put_json
+from trainer.modeling.checkpoint import load_checkpoint
 from trainer.proving.staircase.config import StaircaseConfig
 from trainer.proving.staircase.early_stop import LIMITS
 from trainer.proving.staircase.tasks import family_of, nano_pool
@@ -40,7 +41,6 @@ def screen(
     It is written to `folder` and read from there the next time; a run that was killed goes on. Attempts that an
     infrastructure failure ended don't count; a family of which none counts has no share.
     """
-    from trainer.modeling.checkpoint import load_checkpoint
 
     home = Path(folder)
     # A finished screening is read back, seconds included: its time counts as online RL's once.

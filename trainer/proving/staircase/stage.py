@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import CheckSpec, Manifest
 from schemas.ids import digest
+from trainer.modeling.tensors import WeightFiles
+from trainer.proving.staircase.report import MARKDOWN, PICTURE, RECORDS, REPORT
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.measuring import StaircaseForm
 from trainer.stages.settings import weights_folder
@@ -31,7 +33,6 @@ def config_of(wanted: StaircaseForm) -> StaircaseConfig:
 
 def build_staircase(store: Store, config: StaircaseConfig, on_event: OnEvent | None = None) -> Manifest:
     """Climb the staircase, or go on where a killed call stopped; equal settings and weights do no work twice."""
-    from trainer.modeling.tensors import WeightFiles
 
     base = WeightFiles(Path(config.base)).digest() if config.base else ""  # the same folder may hold others tomorrow
     plain = {**config.plain(), "base": base}
@@ -39,7 +40,6 @@ def build_staircase(store: Store, config: StaircaseConfig, on_event: OnEvent | N
     work = store.home / "cache" / "training" / f"staircase-{spec.inputs_digest[:16]}"
 
     def climb(out: PartWriter) -> dict[str, object]:
-        from trainer.proving.staircase.report import MARKDOWN, PICTURE, RECORDS, REPORT
         from trainer.proving.staircase.run import run_staircase, seed_folder
 
         report = run_staircase(work, config, on_event)

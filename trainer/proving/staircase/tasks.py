@@ -17,10 +17,16 @@ from random import Random
 from typing import Any, cast
 
 from generators.execution.device_pool import LocalPool
+from generators.policies.oracles.fsm_oracle import FsmOracle
+from generators.policies.oracles.miniwob_oracle import RULES, MiniwobOracle
 from generators.policies.oracles.oracle import Oracle
+from generators.policies.oracles.plan_oracles import PhoneOracle
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World, WorldError
+from generators.worlds.fsm.fsm_tasks import TaskMaker
 from generators.worlds.fsm.sites import make_site
+from generators.worlds.fsm.transfer import function_of
+from generators.worlds.phone.phone_tasks import make_task
 from generators.worlds.registry import open_world
 from trainer.suites.world_tasks import STYLES, miniwob_contract
 
@@ -86,14 +92,10 @@ FSM_HELD_OUT = ("tickets", "survey", "forum")
 
 # --- MiniWoB++ --------------------------------------------------------------------------------------------------------
 def _miniwob_families() -> list[Family]:
-    from generators.policies.oracles.miniwob_oracle import RULES
-
     return [Family(f"miniwob/{name}", name in MINIWOB_HELD_OUT) for name in RULES]
 
 
 def _miniwob_oracle(contract: TaskSpec, world: World) -> Oracle:
-    from generators.policies.oracles.miniwob_oracle import MiniwobOracle
-
     return MiniwobOracle(cast(Any, world))
 
 
@@ -121,14 +123,10 @@ def _phone_families() -> list[Family]:
 
 
 def _phone_oracle(contract: TaskSpec, world: World) -> Oracle:
-    from generators.policies.oracles.plan_oracles import PhoneOracle
-
     return PhoneOracle()
 
 
 def _phone_episode(family: Family, seed: int, world: World) -> TaskSpec | None:
-    from generators.worlds.phone.phone_tasks import make_task
-
     task = make_task(family.kind, seed)
     if task is None or not task.feasible or not STEPS[0] <= task.expected_steps <= STEPS[1]:
         return None
@@ -141,21 +139,16 @@ def _fsm_families() -> list[Family]:
 
 
 def _fsm_oracle(contract: TaskSpec, world: World) -> Oracle:
-    from generators.policies.oracles.fsm_oracle import FsmOracle
-
     return FsmOracle()
 
 
 @lru_cache(maxsize=64)
 def _maker(kind: str, seed: int) -> Any:
-    from generators.worlds.fsm.fsm_tasks import TaskMaker
-
     return TaskMaker(make_site(kind, seed))
 
 
 def _fsm_episode(family: Family, seed: int, world: World) -> TaskSpec | None:
     """One goal of the family on the site of a seed."""
-    from generators.worlds.fsm.transfer import function_of
 
     site, _, function = family.kind.partition("/")
     maker = _maker(site, seed)
