@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pipelines.mapping.adapter import RecordScreen
+from pipelines.mapping.items import ItemError
 
 MISFIT = "image_misfit"
 MAX_SIDE_PX = 100_000
@@ -16,6 +17,14 @@ def whole_sides(size: object) -> tuple[int, int] | None:
         return None
     sides = [int(side) for side in size if type(side) in (int, float) and 0 < side <= MAX_SIDE_PX and side == int(side)]
     return (sides[0], sides[1]) if len(sides) == 2 else None
+
+
+def sides_of(screen: RecordScreen, why: str, word: str) -> tuple[int, int]:
+    """Width and height in px of the screen that an item is on. Raises `ItemError("bad_frame")`, which says why there
+    are none."""
+    if screen.width_px is None or screen.height_px is None:
+        raise ItemError("bad_frame", why, word)
+    return screen.width_px, screen.height_px
 
 
 def fitting_screen(

@@ -2,15 +2,16 @@
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from pipelines.mapping.adapter import Mapped, Raw, RejectedUnit
-from pipelines.mapping.record_error import SourceError
+from pipelines.mapping.record_error import RecordError, SourceError
 from schemas.actions import Action
-from schemas.coordinates import contains
+from schemas.coordinates import OffScreen, contains
 
 T = TypeVar("T")
 
@@ -23,6 +24,28 @@ class ItemError(ValueError):
         self.reason = reason
         self.detail = detail
         self.word = word
+
+
+@contextmanager
+def bad_values(word: str) -> Iterator[None]:
+    """What is refused within, such as a value that no action can have, is an `ItemError` of the word."""
+    try:
+        yield
+    except ItemError:
+        raise
+    except OffScreen as error:
+        raise ItemError("off_screen", str(error), word) from error
+    except ValueError as error:
+        raise ItemError("bad_value", str(error)[:200], word) from error
+
+
+@contextmanager
+def refusing(items: int) -> Iterator[None]:
+    """What is refused within costs the whole record, with so many native items. Raises `RecordError`."""
+    try:
+        yield
+    except (ItemError, RecordError) as error:
+        raise RecordError(error.reason, error.detail, items) from error
 
 
 def picture_bytes(cell: object) -> bytes | None:
@@ -46,6 +69,16 @@ def smallest_box(elements: Sequence[Mapping[str, Any]], action: Action) -> list[
 def is_text(value: str) -> bool:
     """Whether a string is Unicode text: JSON can smuggle in lone surrogates, which no table can hold."""
     return not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value of JSON is a number; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def optional_text(value: object) -> str | None:
+    """A Unicode text that says something; None of anything else."""
+    return value if isinstance(value, str) and value.strip() and is_text(value) else None
 
 
 def text_of(holder: object, name: str, word: str) -> str:
@@ -119,6 +152,15 @@ def read_splits(path: Path) -> dict[str, str]:
     if not found:
         raise SplitListError(f"{path.name}: expected lists train, validation, test; found none of them")
     return found
+
+
+@read_once(16)
+def tests_of(path: Path) -> frozenset[str]:
+    """What a list `{"test": [names], …}` in a file tests on. Raises `SplitListError`."""
+    try:
+        return frozenset(str(name) for name in json.loads(path.read_bytes())["test"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise SplitListError(f"{path.name}: expected an object with a list named test: {error}") from error
 
 
 class SplitListError(SourceError):

@@ -25,8 +25,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.mapping.card import Loss
-from pipelines.mapping.items import is_text, whole_number
-from pipelines.native.pyautogui import CallError, PyAutoGuiCall, parse_script
+from pipelines.mapping.items import ItemError, bad_values, is_text, whole_number
+from pipelines.mapping.points import fraction_point
+from pipelines.native.pyautogui import PyAutoGuiCall, parse_script
 from schemas.action_types import scroll_direction, speaks
 from schemas.actions import (
     ACTION_SPACE,
@@ -51,7 +52,6 @@ from schemas.actions import (
     Wait,
     pressed,
 )
-from schemas.coordinates import OffScreen, point_to_unit
 
 MODULES = frozenset({"", "pyautogui", "mobile", "browser", "computer"})
 OTHER = "other calls"
@@ -170,11 +170,11 @@ class MappedCalls:
 
 
 def read_calls(text: str, vocabulary: Vocabulary) -> MappedCalls:
-    """Text of one or more calls → actions, in order. Raises `CallError` (reason, detail, word) for the first that can't
+    """Text of one or more calls → actions, in order. Raises `ItemError` (reason, detail, word) for the first that can't
     be mapped: a native step is taken whole or not at all."""
     calls = parse_script(text.strip())
     if not calls:
-        raise CallError("missing_field", "expected a call, found none", OTHER)
+        raise ItemError("missing_field", "expected a call, found none", OTHER)
     mapped = [_one(call, vocabulary) for call in calls]
     if len(mapped) == 1:
         return mapped[0]
@@ -185,13 +185,13 @@ def read_calls(text: str, vocabulary: Vocabulary) -> MappedCalls:
 
 def _one(call: PyAutoGuiCall, vocabulary: Vocabulary) -> MappedCalls:
     if call.error is not None:
-        raise CallError(call.error.reason, call.error.detail, OTHER)
+        raise ItemError(call.error.reason, call.error.detail, OTHER)
     module, _, name = call.name.rpartition(".")
     name = ALIASES.get(name, name)
     if module not in MODULES:
-        raise CallError(f"unknown_action:{call.name[:60]}", f"module {module!r}", OTHER)
+        raise ItemError(f"unknown_action:{call.name[:60]}", f"module {module!r}", OTHER)
     if name in NONE or (name in IN_V2 and not speaks(vocabulary.space, IN_V2[name])):
-        raise CallError("no_counterpart", f"the action space has no {call.name}", OTHER)
+        raise ItemError("no_counterpart", f"the action space has no {call.name}", OTHER)
     if name in POINTED or name in _READERS:
         _check_arguments(call, name)
     if name in POINTED:
@@ -200,13 +200,9 @@ def _one(call: PyAutoGuiCall, vocabulary: Vocabulary) -> MappedCalls:
     reader = _READERS.get(name)
     if reader is None:
         known = sorted(name for name in _READERS if speaks(vocabulary.space, IN_V2.get(name, Click)))
-        raise CallError(f"unknown_action:{call.name[:60]}", f"known are {', '.join(known)}", OTHER)
-    try:
+        raise ItemError(f"unknown_action:{call.name[:60]}", f"known are {', '.join(known)}", OTHER)
+    with bad_values(name):
         return reader(call, name, vocabulary)
-    except ValueError as error:
-        if isinstance(error, CallError):
-            raise
-        raise CallError("bad_value", str(error), name) from error
 
 
 def _meant(call: PyAutoGuiCall, name: str, space: ActionSpace) -> str:
@@ -215,26 +211,26 @@ def _meant(call: PyAutoGuiCall, name: str, space: ActionSpace) -> str:
     if name == "click" and clicks == 2:
         name = "double_click"
     elif clicks not in (1, 2) or isinstance(clicks, bool):
-        raise CallError("bad_value", f"{name}: clicks={clicks!r:.40}", name)
+        raise ItemError("bad_value", f"{name}: clicks={clicks!r:.40}", name)
     if name == "click" and button in ("right", "secondary") and speaks(space, RightClick):
         return "right_click"
     if name == "right_click" and button in ("right", "secondary"):
         return name
     if button not in ("left", "primary"):
-        raise CallError("no_counterpart", f"{name} with button {button!r:.40}", OTHER)
+        raise ItemError("no_counterpart", f"{name} with button {button!r:.40}", OTHER)
     return name
 
 
 def _check_arguments(call: PyAutoGuiCall, name: str) -> None:
-    """Raises `CallError` for an argument that nothing here reads: none is passed over in silence."""
+    """Raises `ItemError` for an argument that nothing here reads: none is passed over in silence."""
     known = ARGUMENTS.get(name, ())
     if unseen := sorted(set(call.kwargs) - {*known, "_pause"}):
-        raise CallError(f"unknown_field:{unseen[0][:60]}", f"{call.name}: expected {known}", name)
+        raise ItemError(f"unknown_field:{unseen[0][:60]}", f"{call.name}: expected {known}", name)
     places = PLACES.get(name, 1 if known else 0)
     if name != "hotkey" and (len(call.args) > places or (call.args and set(known[:places]) & set(call.kwargs))):
-        raise CallError("bad_value", f"{call.text[:60]}: more arguments than {known[:places]}", name)
+        raise ItemError("bad_value", f"{call.text[:60]}: more arguments than {known[:places]}", name)
     if name in ("press", "hotkey") and call.args and call.kwargs.get("keys") is not None:
-        raise CallError("bad_value", f"{call.text[:60]}: two values for keys", name)
+        raise ItemError("bad_value", f"{call.text[:60]}: two values for keys", name)
 
 
 def _argument(call: PyAutoGuiCall, place: int, *names: str) -> Any:
@@ -245,36 +241,32 @@ def _argument(call: PyAutoGuiCall, place: int, *names: str) -> Any:
 
 
 def _xy(call: PyAutoGuiCall, word: str) -> Point:
-    return _point([_argument(call, 0, "x"), _argument(call, 1, "y")], word)
-
-
-def _point(value: object, word: str) -> Point:
-    numbers = value if isinstance(value, list | tuple) else []
-    if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
-        raise CallError("missing_field", f"{word}: expected x and y, found {value!r:.60}", word)
-    try:
-        return point_to_unit((numbers[0], numbers[1]), (1.0, 1.0))
-    except (OffScreen, OverflowError) as error:
-        raise CallError("off_screen", str(error)[:200], word) from error
+    return fraction_point([_argument(call, 0, "x"), _argument(call, 1, "y")], word)
 
 
 def _text(value: object, word: str, *, empty: bool = False) -> str:
     if not isinstance(value, str) or not is_text(value):
-        raise CallError("missing_field", f"{word}: expected a text, found {value!r:.60}", word)
+        raise ItemError("missing_field", f"{word}: expected a text, found {value!r:.60}", word)
     if not value and not empty:
-        raise CallError("empty_text", f"{word}: the text is empty", word)
+        raise ItemError("empty_text", f"{word}: the text is empty", word)
     return value
 
 
 def _drag(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
     del vocabulary
-    start, end = _point(_argument(call, 0, "from_coord"), word), _point(_argument(call, 1, "to_coord"), word)
+    start, end = (
+        fraction_point(_argument(call, 0, "from_coord"), word),
+        fraction_point(_argument(call, 1, "to_coord"), word),
+    )
     return MappedCalls((Drag(start, end),), word, False, ())
 
 
 def _swipe(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
     del vocabulary
-    start, end = _point(_argument(call, 0, "from_coord"), word), _point(_argument(call, 1, "to_coord"), word)
+    start, end = (
+        fraction_point(_argument(call, 0, "from_coord"), word),
+        fraction_point(_argument(call, 1, "to_coord"), word),
+    )
     return MappedCalls((Scroll(start, end, scroll_direction(start, end)),), word, False, ("direction_from_points",))
 
 
@@ -287,7 +279,7 @@ def _scroll(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCal
     said = _argument(call, 0, "direction")
     if isinstance(said, str):
         if said not in ("up", "down", "left", "right"):
-            raise CallError("bad_value", f"{word}: direction {said!r:.40}", word)
+            raise ItemError("bad_value", f"{word}: direction {said!r:.40}", word)
         if vocabulary.flip_vertical and said in ("up", "down"):
             return MappedCalls(
                 (Scroll(direction={"up": "down", "down": "up"}[said]),), word, True, ("vertical_flipped",)
@@ -295,7 +287,7 @@ def _scroll(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCal
         return MappedCalls((Scroll(direction=said),), word, True, ())
     page = _argument(call, 0, "page", "clicks")
     if not isinstance(page, int | float) or isinstance(page, bool) or page == 0:
-        raise CallError("bad_value", f"{word}: expected a direction or an amount, found {said or page!r:.40}", word)
+        raise ItemError("bad_value", f"{word}: expected a direction or an amount, found {said or page!r:.40}", word)
     other = {"up": "down", "down": "up"}[vocabulary.page_positive]
     vertical = vocabulary.page_positive if page > 0 else other
     direction = ("right" if page > 0 else "left") if word == "hscroll" else vertical
@@ -314,17 +306,17 @@ def _keys(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls
     if word == "hotkey" and len(call.args) > 1:
         keys = list(call.args)
     if not keys or not all(isinstance(key, str) and key for key in keys):
-        raise CallError("missing_field", f"{word}: expected keys, found {value!r:.60}", word)
+        raise ItemError("missing_field", f"{word}: expected keys, found {value!r:.60}", word)
     names = [key if len(key) == 1 else key.strip().lower() or key for key in keys]
     presses = call.kwargs.get("presses", 1)
     times = whole_number(presses)
     if times is None or not 1 <= times <= 100:
-        raise CallError("bad_value", f"{word}: presses={presses!r:.40}; expected 1 to 100", word)
+        raise ItemError("bad_value", f"{word}: presses={presses!r:.40}; expected 1 to 100", word)
     # converters write hotkey(['ctrl', 'c']) as press(keys=['ctrl', 'c']); a modifier on its own does nothing
     chord = word == "hotkey" or (len(names) > 1 and names[0] in MODIFIERS)
     rules = ("press_of_a_chord",) if chord and word == "press" else ()
     if chord and len(names) > 3:
-        raise CallError("no_counterpart", f"a hotkey of {len(names)} keys; the space has at most 3", word)
+        raise ItemError("no_counterpart", f"a hotkey of {len(names)} keys; the space has at most 3", word)
     actions: list[Action] = [pressed(tuple(names))] if chord else [pressed((key,)) for key in names]
     return MappedCalls(tuple(actions * times), word, False, rules)
 
@@ -340,7 +332,7 @@ def _finish(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCal
     if call.name.rpartition(".")[2] == "terminate":
         status = _argument(call, 0, "status") or "success"
         if status not in ("success", "failure"):
-            raise CallError("bad_value", f"{word}: status {status!r:.40}", word)
+            raise ItemError("bad_value", f"{word}: status {status!r:.40}", word)
         failed = status == "failure"
         return MappedCalls((Finished(""),), word, failed, ("terminate_failure",) if failed else ())
     said = _text(_argument(call, 0, "text", "answer"), word, empty=True) if call.args or call.kwargs else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.mapping.adapter import Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.frames import fitting_screen, whole_sides
-from pipelines.mapping.items import ItemError, picture_bytes
+from pipelines.mapping.items import ItemError, bad_values, picture_bytes
 from pipelines.mapping.points import in_frame
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import has_steps, turns, without_pictures
@@ -176,12 +176,8 @@ def actions_of(step: Step, space: ActionSpace) -> tuple[str, list[Action], bool,
     word = _WORDS.get(str(step.kind).lower())
     if word is None:
         raise ItemError(f"unknown_action:{str(step.kind)[:60]}", f"known are {', '.join(_WORDS.values())}", OTHER)
-    try:
+    with bad_values(word):
         return word, *_made(step, word, space)
-    except ItemError:
-        raise
-    except ValueError as error:
-        raise ItemError("bad_value", str(error), word) from error
 
 
 def _made(step: Step, word: str, space: ActionSpace) -> tuple[list[Action], bool, list[str]]:

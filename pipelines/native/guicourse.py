@@ -16,8 +16,8 @@ from typing import Any
 
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.frames import whole_sides
-from pipelines.mapping.items import ItemError, read_once
-from pipelines.mapping.points import in_frame
+from pipelines.mapping.items import ItemError, bad_values, read_once
+from pipelines.mapping.points import in_frame, wheel_direction
 from pipelines.native.record_readers import json_list
 from pipelines.native.spill import Spill
 from schemas.action_types import ActionSpace, speaks
@@ -29,6 +29,8 @@ DATA, IMAGES = "_data.json", "_images.parquet"
 _TAG = re.compile(r"<(box|point)>([^<>]*)</\1>")
 _UID = re.compile(r"uid_(?:record|episode)_(.+)_step_(\d+)", re.ASCII)
 _STEP = re.compile(r"^\s*step\s+(\d+)", re.MULTILINE | re.IGNORECASE)
+ROW = frozenset({"uid", "image_id", "image_size", "question", "actions_history", "logs", "thoughts", "actions_label"})
+"""Fields of a row of the three parts that hold actions."""
 WORDS = ("click", "hover", "input", "enter", "scroll", "select", "select_text", "copy", "answer")
 OTHER = "other actions"
 
@@ -120,12 +122,8 @@ def word_of(action: object, known: Sequence[str]) -> str:
 def web_action(action: Any, space: ActionSpace) -> MappedAction:
     """One action of the web parts, in a space. Raises `ItemError`."""
     word = word_of(action, WORDS)
-    try:
+    with bad_values(word):
         return _web(word, action, space)
-    except ValueError as error:
-        if isinstance(error, ItemError):
-            raise
-        raise ItemError("bad_value", str(error), word) from error
 
 
 def _web(word: str, action: Mapping[str, object], space: ActionSpace) -> MappedAction:
@@ -181,9 +179,7 @@ def _scroll(action: Mapping[str, object]) -> MappedAction:
         if not (math.isfinite(down) and math.isfinite(right)):
             raise ItemError("bad_value", f"scroll.{frame}: not finite", "scroll")
         if down or right:
-            # The larger part wins; a wheel turns one way at a time here.
-            vertical = abs(down) >= abs(right)
-            word = ("down" if down > 0 else "up") if vertical else ("right" if right > 0 else "left")
+            word = wheel_direction(right, down)
             rules = ("direction_from_amount", *(["sign_of_absolute"] if frame == "absolute" else []))
             return MappedAction("scroll", [Scroll(direction=word)], lossy=bool(down and right), rules=rules)
     raise ItemError("no_counterpart", "a scroll by nothing", "scroll")

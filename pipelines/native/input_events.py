@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pipelines.mapping.items import ItemError, is_text, text_of
-from pipelines.mapping.points import in_frame, swipe
+from pipelines.mapping.items import ItemError, bad_values, is_number, is_text, text_of
+from pipelines.mapping.points import in_frame, swipe, wheel_direction
 from pipelines.store.images import open_image
 from schemas.action_types import ActionSpace, speaks
 from schemas.actions import (
@@ -181,8 +181,7 @@ class _InputReader:
         dx, dy = (_number(event, side) if side in event else 0.0 for side in ("dx", "dy"))
         if not dx and not dy:
             raise ItemError("bad_value", "a wheel that doesn't turn", WHEEL)
-        vertical = abs(dy) >= abs(dx)
-        direction = ("down" if dy > 0 else "up") if vertical else ("right" if dx > 0 else "left")
+        direction = wheel_direction(dx, dy)
         last = self.done[-1] if self.done else None
         if last and last.action == Scroll(direction=direction) and seconds(event) - last.ends <= WHEEL_S:
             last.events.append(event)
@@ -242,10 +241,8 @@ def _typed(one: RecordedGesture) -> RecordedGesture:
 
 
 def _pressed(keys: tuple[str, ...], word: str) -> Action:
-    try:
+    with bad_values(word):
         return pressed(keys)
-    except ValueError as error:
-        raise ItemError("bad_value", str(error)[:200], word) from error
 
 
 def _name(event: InputEvent) -> str:
@@ -256,7 +253,7 @@ def _name(event: InputEvent) -> str:
 
 def _number(event: object, name: str) -> float:
     value = event.get(name) if isinstance(event, Mapping) else None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not np.isfinite(value):
+    if not is_number(value) or not np.isfinite(value):
         raise ItemError("missing_field", f"{name}: expected a number, found {value!r:.60}", OTHER)
     return float(value)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipelines.mapping.adapter import Mapped, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
-from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.items import ItemError, is_number, is_text, notices, unknown_fields
 from schemas.coordinates import OffScreen, ScreenBox, screen_box
 
 AMBIGUOUS = "ambiguous_name"
@@ -39,7 +39,7 @@ def unit_box(value: object, size: tuple[float, float], word: str) -> ScreenBox:
     What hangs over by a little is cut off (`schemas.coordinates.screen_box`).
     """
     numbers = list(value) if isinstance(value, list | tuple) else []
-    if len(numbers) != 4 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
+    if len(numbers) != 4 or not all(map(is_number, numbers)):
         raise ItemError("bad_box", f"expected four numbers, found {value!r:.80}", word)
     left, top, right, bottom = (float(number) for number in numbers)
     if not (left < right and top < bottom):
@@ -51,14 +51,17 @@ def unit_box(value: object, size: tuple[float, float], word: str) -> ScreenBox:
 
 
 def read_elements(
-    listed: Sequence[object], read: Read, known: frozenset[str]
+    listed: Sequence[object], read: Read, known: frozenset[str], word: str = ""
 ) -> tuple[list[tuple[int, Named]], list[tuple[int, object, ItemError]], list[tuple[str, str, object]]]:
-    """(usable, failed, notices of unknown keys), each with its place in the native list."""
+    """(usable, failed, notices of unknown keys), each with its place in the native list. With a `word`, what is no
+    object fails under it before it is read."""
     good: list[tuple[int, Named]] = []
     failed: list[tuple[int, Any, ItemError]] = []
     new: dict[str, tuple[str, str, Any]] = {}
     for index, element in enumerate(listed):
         try:
+            if word and not isinstance(element, Mapping):
+                raise ItemError("bad_value", f"expected an object, found {type(element).__name__}", word)
             named = read(element)
             # Here once for all adapters.
             if not named.name.strip():

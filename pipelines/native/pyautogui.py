@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.mapping.card import Loss
-from pipelines.mapping.items import whole_number
+from pipelines.mapping.items import ItemError, whole_number
 from schemas.action_types import speaks
 from schemas.actions import (
     ACTION_SPACE,
@@ -87,14 +87,8 @@ CALL_LOSSES = (
 """The loss table of the calls, shared by the sources that use them."""
 
 
-class CallError(ValueError):
-    """A call that can't be mapped: reason, detail, and the word it is counted under."""
-
-    def __init__(self, reason: str, detail: str, word: str = "other calls") -> None:
-        super().__init__(f"{reason}: {detail}")
-        self.reason = reason
-        self.detail = detail
-        self.word = word
+OTHER = "other calls"
+"""The word of a call that can't be read, or is none of those known."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +99,7 @@ class PyAutoGuiCall:
     name: str = ""
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
-    error: CallError | None = None
+    error: ItemError | None = None
 
     @property
     def function(self) -> str:
@@ -123,17 +117,17 @@ class PyAutoGuiGesture:
     actions: tuple[Action, ...] = ()
     lossy: bool = False
     rules: tuple[str, ...] = ()
-    error: CallError | None = None
+    error: ItemError | None = None
 
 
 def parse_script(text: str) -> list[PyAutoGuiCall]:
     """A script → its calls in order, joined by line breaks or semicolons; blanks don't matter.
 
     A line that is no call with literal arguments comes back as a `PyAutoGuiCall` with `error`; nothing is left out but
-    blank lines and comments. Raises `CallError("bad_value")` for a script longer than `MAX_CHARS`.
+    blank lines and comments. Raises `ItemError("bad_value")` for a script longer than `MAX_CHARS`.
     """
     if len(text) > MAX_CHARS:
-        raise CallError("bad_value", f"script of {len(text)} characters; at most {MAX_CHARS} are read")
+        raise ItemError("bad_value", f"script of {len(text)} characters; at most {MAX_CHARS} are read", OTHER)
     lines = text.replace("\r\n", "\n").split("\n")
     for variant in (text, "\n".join(line.lstrip() for line in lines)):  # as it is, then without its indents
         whole = _statements(variant)
@@ -147,7 +141,7 @@ def parse_script(text: str) -> list[PyAutoGuiCall]:
         found += (
             calls
             if calls is not None
-            else [PyAutoGuiCall(line, error=CallError("bad_value", f"no call: {line[:80]!r}"))]
+            else [PyAutoGuiCall(line, error=ItemError("bad_value", f"no call: {line[:80]!r}", OTHER))]
         )
     return found
 
@@ -164,7 +158,7 @@ def _statements(text: str) -> list[PyAutoGuiCall] | None:
 def _call(statement: ast.stmt, text: str) -> PyAutoGuiCall:
     node = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(node, ast.Call):
-        return PyAutoGuiCall(text, error=CallError("bad_value", f"expected a call, found {text[:80]!r}"))
+        return PyAutoGuiCall(text, error=ItemError("bad_value", f"expected a call, found {text[:80]!r}", OTHER))
     target = node.func
     if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
         name = f"{target.value.id}.{target.attr}"
@@ -179,7 +173,7 @@ def _call(statement: ast.stmt, text: str) -> PyAutoGuiCall:
             kwargs[keyword.arg] = _literal(keyword.value)
     except ValueError as error:
         return PyAutoGuiCall(
-            text, name, error=CallError("bad_value", f"{name}: expected literal arguments, found {error}")
+            text, name, error=ItemError("bad_value", f"{name}: expected literal arguments, found {error}", OTHER)
         )
     return PyAutoGuiCall(text, name, args, kwargs)
 
@@ -233,7 +227,7 @@ def _gesture(
     calls: tuple[PyAutoGuiCall, ...], size: tuple[float, float], pointer: Point | None, space: ActionSpace
 ) -> tuple[PyAutoGuiGesture, Point | None]:
     last = calls[-1]
-    word = "other calls"
+    word = OTHER
     try:
         if last.error is not None:
             raise last.error
@@ -242,21 +236,21 @@ def _gesture(
             pointer = _point(_bound(calls[0])[1], size, None, word)
         actions, lossy, rules, pointer = _actions(word, arguments, size, pointer, space)
         return PyAutoGuiGesture(word, calls, tuple(actions), lossy, tuple(rules)), pointer
-    except CallError as error:
-        return PyAutoGuiGesture(error.word if error.word != "other calls" else word, calls, error=error), pointer
+    except ItemError as error:
+        return PyAutoGuiGesture(error.word if error.word != OTHER else word, calls, error=error), pointer
 
 
 def _bound(call: PyAutoGuiCall) -> tuple[str, dict[str, Any]]:
     """The word a call is counted under, and its arguments by name."""
     name = call.function
     if name in _HELD:
-        raise CallError(
+        raise ItemError(
             "no_counterpart",
             f"{call.name}: the space has no held keys, buttons or relative moves",
             "held keys and buttons",
         )
     if name not in _SIGNATURES:
-        raise CallError(f"unknown_action:{(call.name or call.text)[:60]}", f"known are {', '.join(_SIGNATURES)}")
+        raise ItemError(f"unknown_action:{(call.name or call.text)[:60]}", f"known are {', '.join(_SIGNATURES)}", OTHER)
     word = {"typewrite": "write", "sleep": "wait"}.get(name, name)
     names = _SIGNATURES[name]
     arguments = dict(call.kwargs)
@@ -264,14 +258,14 @@ def _bound(call: PyAutoGuiCall) -> tuple[str, dict[str, Any]]:
         single = len(call.args) == 1 and isinstance(call.args[0], list)
         arguments["keys"] = call.args[0] if single else list(call.args)
     elif len(call.args) > len(names):
-        raise CallError("bad_value", f"{call.name}: {len(call.args)} arguments; expected {names}", word)
+        raise ItemError("bad_value", f"{call.name}: {len(call.args)} arguments; expected {names}", word)
     else:
         for key, value in zip(names, call.args, strict=False):
             if key in arguments:
-                raise CallError("bad_value", f"{call.name}: two values for {key!r}", word)
+                raise ItemError("bad_value", f"{call.name}: two values for {key!r}", word)
             arguments[key] = value
     if unseen := sorted(set(arguments) - {*names, "button", "logScreenshot", "_pause"}):
-        raise CallError(f"unknown_field:{unseen[0][:60]}", f"{call.name}: expected {names}", word)
+        raise ItemError(f"unknown_field:{unseen[0][:60]}", f"{call.name}: expected {names}", word)
     return _meant(word, arguments), arguments
 
 
@@ -282,13 +276,13 @@ def _meant(word: str, arguments: dict[str, Any]) -> str:
         if button in ("right", "middle", "secondary"):
             return "middleClick" if button == "middle" else "rightClick"
         if button not in ("left", "primary"):
-            raise CallError("bad_value", f"{word}: button {button!r:.40}", word)
+            raise ItemError("bad_value", f"{word}: button {button!r:.40}", word)
         if word == "click" and clicks != 1:
             if clicks not in (2, 3) or isinstance(clicks, bool):
-                raise CallError("bad_value", f"click: clicks={clicks!r:.40}; expected 1, 2 or 3", word)
+                raise ItemError("bad_value", f"click: clicks={clicks!r:.40}; expected 1, 2 or 3", word)
             return "doubleClick" if clicks == 2 else "tripleClick"
     if word == "dragTo" and button not in ("left", "primary"):
-        raise CallError("no_counterpart", f"dragTo with button {button!r:.40}", word)
+        raise ItemError("no_counterpart", f"dragTo with button {button!r:.40}", word)
     return word
 
 
@@ -300,7 +294,7 @@ def _actions(
         at = _point(arguments, size, pointer, word)
         return [RightClick(at)], False, [], at
     if word in ("rightClick", "middleClick"):
-        raise CallError("no_counterpart", f"the action space has no {word}", word)
+        raise ItemError("no_counterpart", f"the action space has no {word}", word)
     if word in ("click", "doubleClick", "tripleClick"):
         at = _point(arguments, size, pointer, word)
         actions: list[Action] = (
@@ -313,12 +307,12 @@ def _actions(
     if word == "dragTo":
         end = _point(arguments, size, None, word)
         if pointer is None:
-            raise CallError("missing_field", "dragTo: where the drag starts isn't known", word)
+            raise ItemError("missing_field", "dragTo: where the drag starts isn't known", word)
         return [Drag(pointer, end)], False, [], end
     if word in ("scroll", "hscroll"):
         amount = _number(arguments, "clicks", word)
         if amount == 0:
-            raise CallError("bad_value", f"{word}(0) has no direction", word)
+            raise ItemError("bad_value", f"{word}(0) has no direction", word)
         if "x" in arguments or "y" in arguments:
             pointer = _point(arguments, size, pointer, word)
         directions = ("up", "down") if word == "scroll" else ("right", "left")
@@ -333,34 +327,34 @@ def _keyboard(word: str, arguments: dict[str, Any]) -> tuple[list[Action], bool,
     if word == "press":
         presses = whole_number(arguments.get("presses", 1))
         if presses is None or not 1 <= presses <= 100:
-            raise CallError("bad_value", f"press: presses={arguments.get('presses')!r:.40}; expected 1 to 100", word)
+            raise ItemError("bad_value", f"press: presses={arguments.get('presses')!r:.40}; expected 1 to 100", word)
         return [pressed((key,)) for key in _keys(arguments, word)] * presses, False, []
     if word == "hotkey":
         keys = _keys(arguments, word)
         if len(keys) > 3:
-            raise CallError("no_counterpart", f"a hotkey of {len(keys)} keys; the space has at most 3", word)
+            raise ItemError("no_counterpart", f"a hotkey of {len(keys)} keys; the space has at most 3", word)
         return [pressed(tuple(keys))], False, []
     if word == "wait":
         return [Wait()], True, []
     status = arguments.get("status", "success")
     if status not in ("success", "failure"):
-        raise CallError("bad_value", f"terminate: status {status!r:.40}; expected success or failure", word)
+        raise ItemError("bad_value", f"terminate: status {status!r:.40}; expected success or failure", word)
     return [Finished("")], status == "failure", ["terminate_failure"] if status == "failure" else []
 
 
 def _written(message: object) -> tuple[list[Action], bool, list[str]]:
     if not isinstance(message, str):
         what = "missing_field" if message is None else "bad_value"
-        raise CallError(what, f"write: expected a text, found {message!r:.60}", "write")
+        raise ItemError(what, f"write: expected a text, found {message!r:.60}", "write")
     if not message:
-        raise CallError("empty_text", "write: the text is empty", "write")
+        raise ItemError("empty_text", "write: the text is empty", "write")
     actions: list[Action] = []
     try:
         for place, line in enumerate(re.split(r"\r\n|\n|\r", message)):
             actions += [PressEnter()] if place else []
             actions += [Type(line)] if line else []
     except ValueError as error:
-        raise CallError("bad_value", str(error), "write") from error
+        raise ItemError("bad_value", str(error), "write") from error
     return actions, False, ["line_break_is_enter"] if len(actions) > 1 or isinstance(actions[0], PressEnter) else []
 
 
@@ -368,20 +362,20 @@ def _keys(arguments: dict[str, Any], word: str) -> list[str]:
     keys = arguments.get("keys")
     listed = [keys] if isinstance(keys, str) else keys
     if not isinstance(listed, list) or not listed:
-        raise CallError("missing_field", f"{word}: expected keys, found {keys!r:.60}", word)
+        raise ItemError("missing_field", f"{word}: expected keys, found {keys!r:.60}", word)
     names = [key.lower() if isinstance(key, str) and len(key) > 1 else key for key in listed]
     for key in names:
         if not isinstance(key, str) or not _KEY.fullmatch(key):
-            raise CallError("bad_value", f"{word}: {key!r:.60} is no key", word)
+            raise ItemError("bad_value", f"{word}: {key!r:.60} is no key", word)
     return names
 
 
 def _number(arguments: dict[str, Any], name: str, word: str) -> float:
     value = arguments.get(name)
     if value is None:
-        raise CallError("missing_field", f"{word}: expected {name}", word)
+        raise ItemError("missing_field", f"{word}: expected {name}", word)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CallError("bad_value", f"{word}: {name}: expected a number, found {value!r:.60}", word)
+        raise ItemError("bad_value", f"{word}: {name}: expected a number, found {value!r:.60}", word)
     return value
 
 
@@ -395,4 +389,4 @@ def _point(arguments: dict[str, Any], size: tuple[float, float], pointer: Point 
     try:
         return point_to_unit((x, y), size)
     except (OffScreen, OverflowError) as error:
-        raise CallError("off_screen", f"{word}: {error}", word) from error
+        raise ItemError("off_screen", f"{word}: {error}", word) from error

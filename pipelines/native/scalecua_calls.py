@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pipelines.mapping.card import Loss
+from pipelines.mapping.items import ItemError, is_number
 from pipelines.native import calls, pyautogui
-from pipelines.native.pyautogui import CallError, PyAutoGuiCall
+from pipelines.native.pyautogui import PyAutoGuiCall
 from schemas.action_types import ACTION_SPACE, OPPOSITE, ActionSpace
 from schemas.actions import Action, Finished, Point, Scroll, scroll_direction
 from schemas.coordinates import OffScreen, point_to_unit
@@ -77,17 +78,17 @@ class MappedScaleCuaCalls:
     outcome: str | None = None
 
 
-def read_step(action: str, operation: str, space: ActionSpace = ACTION_SPACE) -> MappedScaleCuaCalls | CallError:
+def read_step(action: str, operation: str, space: ActionSpace = ACTION_SPACE) -> MappedScaleCuaCalls | ItemError:
     """The text of a step's calls, and its description in words → its actions in a space, or why there are
     none: a step is taken whole or not at all. Never raises on text."""
     try:
         parts = list(_parts(_joined(pyautogui.parse_script(action)), operation, space))
-    except CallError as error:
+    except ItemError as error:
         return error
     except (ValueError, OverflowError) as error:
-        return CallError("bad_value", str(error), OTHER)
+        return ItemError("bad_value", str(error), OTHER)
     if not parts:
-        return CallError("missing_field", "<action> holds no call", OTHER)
+        return ItemError("missing_field", "<action> holds no call", OTHER)
     if len(parts) == 1:
         return parts[0]
     return MappedScaleCuaCalls(
@@ -166,7 +167,7 @@ def _chord(call: PyAutoGuiCall) -> PyAutoGuiCall:
 
 
 def _parts(listed: list[PyAutoGuiCall], operation: str, space: ActionSpace) -> Iterator[MappedScaleCuaCalls]:
-    """Each gesture's actions. Raises `CallError` for the first that has none."""
+    """Each gesture's actions. Raises `ItemError` for the first that has none."""
     run: list[PyAutoGuiCall] = []
     for call in listed:
         # Calls that share the pointer are read together.
@@ -192,7 +193,7 @@ def _parts(listed: list[PyAutoGuiCall], operation: str, space: ActionSpace) -> I
 def _gestures(run: list[PyAutoGuiCall], space: ActionSpace) -> Iterator[MappedScaleCuaCalls]:
     for gesture in pyautogui.gestures(run, (1.0, 1.0), space=space):
         if gesture.error is not None:
-            raise CallError(gesture.error.reason, gesture.error.detail, gesture.word)
+            raise ItemError(gesture.error.reason, gesture.error.detail, gesture.word)
         yield MappedScaleCuaCalls(gesture.actions, gesture.word, gesture.lossy, gesture.rules)
 
 
@@ -201,7 +202,7 @@ def _scroll(call: PyAutoGuiCall, operation: str) -> MappedScaleCuaCalls:
     said = {word.lower() for word in _SCROLLS.findall(operation)}
     name = _bare(call)
     if name == "hscroll" or len(said) != 1:
-        raise CallError(
+        raise ItemError(
             "ambiguous_direction", f"{call.text[:60]}: the operation says {sorted(said) or 'nothing'}", name
         )
     return MappedScaleCuaCalls((Scroll(direction=said.pop()),), name, True, ("direction_from_operation",))
@@ -212,13 +213,13 @@ def _swipe(call: PyAutoGuiCall) -> MappedScaleCuaCalls:
     if named.get("to_coord") is not None:
         start, end = _point(named.get("from_coord")), _point(named["to_coord"])
         if start == end:
-            raise CallError("no_counterpart", "a swipe from a point to itself", "swipe")
+            raise ItemError("no_counterpart", "a swipe from a point to itself", "swipe")
         return MappedScaleCuaCalls(
             (Scroll(start, end, scroll_direction(start, end)),), "swipe", False, ("direction_from_points",)
         )
     finger = named.get("direction", "up")  # the source's own default
     if not isinstance(finger, str) or finger.lower() not in OPPOSITE:
-        raise CallError("bad_value", f"swipe: direction {finger!r:.40}", "swipe")
+        raise ItemError("bad_value", f"swipe: direction {finger!r:.40}", "swipe")
     return MappedScaleCuaCalls(
         (Scroll(direction=OPPOSITE[finger.lower()]),), "swipe", True, ("direction_is_the_fingers",)
     )
@@ -226,24 +227,19 @@ def _swipe(call: PyAutoGuiCall) -> MappedScaleCuaCalls:
 
 def _point(value: object) -> Point:
     if not isinstance(value, list) or len(value) != 2 or not all(map(is_number, value)):
-        raise CallError("missing_field", f"swipe: expected two points, found {value!r:.60}", "swipe")
+        raise ItemError("missing_field", f"swipe: expected two points, found {value!r:.60}", "swipe")
     try:
         return point_to_unit((value[0], value[1]), (1.0, 1.0))
     except (OffScreen, OverflowError) as error:
-        raise CallError("off_screen", f"swipe: {error}", "swipe") from error
+        raise ItemError("off_screen", f"swipe: {error}", "swipe") from error
 
 
 def _end(call: PyAutoGuiCall) -> MappedScaleCuaCalls:
     named = dict(zip(("status", "info"), call.args, strict=False)) | call.kwargs
     status, info = named.get("status", "success"), named.get("info")
     if status not in ("success", "failure") or not isinstance(info, str | None):
-        raise CallError("bad_value", f"terminate: {status!r:.40}, {info!r:.40}", "terminate")
+        raise ItemError("bad_value", f"terminate: {status!r:.40}, {info!r:.40}", "terminate")
     failed = status == "failure"
     return MappedScaleCuaCalls(
         (Finished(info or ""),), "terminate", failed, ("terminate_failure",) if failed else (), status
     )
-
-
-def is_number(value: object) -> bool:
-    """Whether a value of JSON is a number; true and false are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -8,9 +8,8 @@ from pipelines.mapping.adapter import Mapped, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor
 from pipelines.mapping.fullest_list import keep_fullest
-from pipelines.mapping.items import is_text, notices, picture_bytes, unknown_fields
+from pipelines.mapping.items import ItemError, is_text, notices, picture_bytes, unknown_fields
 from pipelines.native.calls import OTHER, Vocabulary, read_calls
-from pipelines.native.pyautogui import CallError
 from schemas.ids import digest
 
 GOAL = re.compile(
@@ -55,9 +54,9 @@ def one_step(
     builder = EpisodeBuilder(descriptor, record, episode_id=episode_id, instruction=goal, platform=platform)
     try:
         if not goal or not is_text(goal):
-            raise CallError("empty_text" if not goal else "bad_value", "no goal that can be read", OTHER)
+            raise ItemError("empty_text" if not goal else "bad_value", "no goal that can be read", OTHER)
         mapped = read_calls(code, vocabulary)
-    except CallError as error:
+    except ItemError as error:
         builder.reject(error.reason, native=native, native_index=place, word=error.word, detail=error.detail)
         return builder.finish()
     if follows:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pipelines.mapping.adapter import RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Loss
-from pipelines.mapping.items import ItemError
+from pipelines.mapping.items import ItemError, bad_values
 from schemas.actions import Action, Finished, Launch, PressBack, PressEnter, Scroll, Type, pressed
 
 _FENCE = "```"
@@ -49,12 +49,8 @@ def read_action(said: str) -> tuple[str, str, list[Action]]:
     if word in _NO_TWIN:
         raise ItemError("no_counterpart", word, word)
     thought = _LEAD.sub("", before).replace(_FENCE, "").strip()
-    try:
+    with bad_values(word):
         return thought, word, _made(word, rest)
-    except ItemError:
-        raise
-    except ValueError as error:
-        raise ItemError("bad_value", str(error), word) from error
 
 
 def _last_fenced(said: str) -> tuple[str, str]:

@@ -34,8 +34,8 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import by_number, notices, read_once, unknown_fields
-from pipelines.native.pyautogui import CALL_LOSSES, CallError, PyAutoGuiGesture, gestures, parse_script
+from pipelines.mapping.items import ItemError, by_number, notices, read_once, unknown_fields
+from pipelines.native.pyautogui import CALL_LOSSES, PyAutoGuiGesture, gestures, parse_script
 from schemas.action_types import ActionSpace
 from schemas.actions import Point
 
@@ -180,18 +180,18 @@ def _step(
         value = step.get("value") if isinstance(step, dict) else None
         code = value.get("code") if isinstance(value, dict) else None
         if not isinstance(value, dict) or not isinstance(code, str):
-            raise CallError("missing_field", "expected value.code, a text", word)
+            raise ItemError("missing_field", "expected value.code, a text", word)
         steps = list(gestures(parse_script(code), (1.0, 1.0), pointer, space))
         # Errors of several calls are counted as one kind, as no single one is to blame.
         word = steps[0].word if len(steps) == 1 else SEVERAL if steps else "step"
         if not steps:
-            raise CallError("missing_field", "value.code holds no call", word)
+            raise ItemError("missing_field", "value.code holds no call", word)
         for gesture in steps:
             if gesture.error is not None:
                 raise gesture.error
         screen = RecordScreen.load(_picture(raw, step.get("image")), frame=size, normalised=True)
-    except (CallError, RecordError) as error:
-        counted = error.word if isinstance(error, CallError) and word != SEVERAL else word
+    except (ItemError, RecordError) as error:
+        counted = error.word if isinstance(error, ItemError) and word != SEVERAL else word
         builder.reject(error.reason, native=step, native_index=place, word=counted, detail=error.detail)
         return None
     flags = [
@@ -246,7 +246,7 @@ def _outcome(line: dict[str, Any], last: Any) -> str | None:
     code = last.get("value", {}).get("code") if isinstance(last, dict) and isinstance(last.get("value"), dict) else None
     try:
         calls = parse_script(code) if isinstance(code, str) else []
-    except CallError:
+    except ItemError:
         return None
     # As the agent itself said it, by name or as the first argument.
     said = [

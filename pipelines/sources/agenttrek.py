@@ -32,8 +32,9 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.points import wheel_direction
 from pipelines.native.chat import said_by, turns
-from pipelines.native.pyautogui import CallError, PyAutoGuiCall, parse_script
+from pipelines.native.pyautogui import PyAutoGuiCall, parse_script
 from pipelines.native.record_readers import count_of, json_lines, json_list
 from schemas.actions import Action, Finished, Hotkey, Launch, PressBack, PressEnter, Scroll, Type, Wait, pressed
 from schemas.ids import digest
@@ -155,7 +156,7 @@ def _read(said: str) -> tuple[str, str, list[Action], bool]:
         raise ItemError("bad_value", "not Unicode text", _OTHER)
     try:
         calls = parse_script(code)
-    except CallError as error:
+    except ItemError as error:
         raise ItemError("bad_value", f"no call: {code[:80]!r}", _OTHER) from error
     if not calls:
         raise ItemError("missing_field", "no action in the turn", _OTHER)
@@ -182,10 +183,7 @@ def _made(call: PyAutoGuiCall) -> tuple[str, Action, bool]:
         numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool) and abs(v) < 1e9]
         if len(numbers) != 2 or len(values) != 2 or numbers == [0, 0]:
             raise ItemError("bad_value", f"scroll: expected dx, dy, found {values!r:.60}", word)
-        dx, dy = numbers
-        # The larger part wins; a wheel turns one way at a time here.
-        vertical = "down" if dy > 0 else "up"
-        return word, Scroll(direction=vertical if abs(dy) >= abs(dx) else "right" if dx > 0 else "left"), True
+        return word, Scroll(direction=wheel_direction(*numbers)), True
     if word not in ("fill", "press", "goto", "send_msg_to_user"):
         raise ItemError(f"unknown_action:{word[:60]}", f"{values!r:.80}", _OTHER)
     wanted = 2 if word in ("fill", "press") else 1

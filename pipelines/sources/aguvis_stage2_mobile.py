@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.card import Descriptor, Download
-from pipelines.mapping.items import is_text, notices, unknown_fields
+from pipelines.mapping.items import notices, optional_text, unknown_fields
 from pipelines.native.calls import LOSSES, Vocabulary
 from pipelines.native.chat import turns, without_pictures
 from pipelines.native.record_readers import json_list
@@ -99,14 +99,10 @@ class AguvisStage2MobileAdapter(Adapter):
             platform="mobile",
             native=row,
             follows=follows,
-            thought=_text(said_by_kind.get("Thought")),
-            step_instruction=_text(said_by_kind.get("Action")),
+            thought=optional_text(said_by_kind.get("Thought")),
+            step_instruction=optional_text(said_by_kind.get("Action")),
         )
         return notices(mapped, unknown_fields(row, _ROW))
-
-
-def _text(value: str | None) -> str | None:
-    return value if value and value.strip() and is_text(value) else None
 
 
 def _picture(raw: Raw, file: str, image: object) -> bytes | None:

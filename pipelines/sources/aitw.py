@@ -50,7 +50,7 @@ from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.column_json import plain, undecoded
 from pipelines.mapping.columns import codes_of, constant, same_in, taken
-from pipelines.mapping.items import ItemError, notices, smallest_box, split_of, unknown_fields
+from pipelines.mapping.items import ItemError, notices, refusing, smallest_box, split_of, unknown_fields
 from pipelines.mapping.splits import split_lists
 from pipelines.native import aitw_native, aitw_parquet, gesture_columns
 from pipelines.native.aitw_codes import GESTURE_LOSSES, gesture, ocr_elements, word_of
@@ -150,13 +150,11 @@ class AitwAdapter(BatchAdapter):
     def map(self, record: Record, raw: Raw) -> Mapped:
         """Steps of one episode → rows. Raises `RecordError` if it has no goal."""
         steps: list[dict[str, Any]] = record.payload["steps"]
-        try:
+        with refusing(len(steps)):
             goal = one(steps[0], "goal_info", str)
             length = one(steps[0], "episode_length", int)
-        except RecordError as error:
-            raise RecordError(error.reason, error.detail, items=len(steps)) from error
-        if not goal.strip():
-            raise RecordError("empty_text", "the goal is empty", items=len(steps))
+            if not goal.strip():
+                raise RecordError("empty_text", "the goal is empty")
         episode_id = str(record.native_id)
         builder = EpisodeBuilder(
             self.descriptor,

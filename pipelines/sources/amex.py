@@ -30,7 +30,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.frames import whole_sides
+from pipelines.mapping.frames import sides_of, whole_sides
 from pipelines.mapping.items import ItemError, by_number, is_text, notices, smallest_box, unknown_fields
 from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.named_boxes import unit_box
@@ -230,10 +230,8 @@ def _action(step: dict[str, Any], word: str, screen: RecordScreen) -> tuple[Acti
         if not text:
             raise ItemError("empty_text", "type_text is empty", word)
         return Type(text), []
-    if screen.width_px is None or screen.height_px is None:
-        raise ItemError("bad_frame", "neither device_dim nor a picture says how large the screen is", word)
-    size = (screen.width_px, screen.height_px)
     # Pixels of the device where its size is told, else of the picture.
+    size = sides_of(screen, "neither device_dim nor a picture says how large the screen is", word)
     start = pixel_point(step.get("touch_coord"), size, word)
     if word == "TAP":
         return Click(start), []

@@ -33,7 +33,17 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, split_of, unknown_fields
+from pipelines.mapping.frames import sides_of
+from pipelines.mapping.items import (
+    ItemError,
+    is_number,
+    is_text,
+    notices,
+    refusing,
+    smallest_box,
+    split_of,
+    unknown_fields,
+)
 from pipelines.mapping.points import in_frame
 from pipelines.native import accessibility, tf_example
 from pipelines.native.tf_example import one, readable, texts
@@ -153,15 +163,13 @@ class AndroidControlAdapter(Adapter):
         """One episode → n step rows and the last screen. Raises `RecordError` if its lists don't fit together."""
         features: dict[str, Any] = record.payload
         actions = features.get("actions", [])
-        try:
+        with refusing(len(actions)):
             episode_id = str(one(features, "episode_id", int))
             goal = one(features, "goal", str)
             if not goal.strip():
                 raise RecordError("empty_text", "the goal is empty")
             instructions = texts(features, "step_instructions")
             _check_lengths(features, len(actions))
-        except RecordError as error:
-            raise RecordError(error.reason, error.detail, items=len(actions)) from error
         builder = EpisodeBuilder(
             self.descriptor,
             record,
@@ -293,14 +301,13 @@ def _words(native: dict[str, Any], name: str) -> str:
 def _point(native: dict[str, Any], screen: RecordScreen) -> tuple[int, int]:
     x_px, y_px = native["x"], native["y"]
     for name, value in (("x", x_px), ("y", y_px)):
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if not is_number(value):
             raise ItemError("bad_value", f"{name}: expected pixels, found {value!r:.60}")
-    if screen.width_px is None or screen.height_px is None:
-        raise ItemError("bad_frame", "pixels, but neither a size nor a readable picture of the screen")
+    size = sides_of(screen, "pixels, but neither a size nor a readable picture of the screen", "?")
     # Pixels are of the stated size, which must have the picture's shape to mean anything.
     if screen.info is not None:
-        stated, real = screen.width_px * screen.info.height_px, screen.height_px * screen.info.width_px
+        stated, real = size[0] * screen.info.height_px, size[1] * screen.info.width_px
         if abs(stated - real) > _ASPECT_TOLERANCE * real:
             picture = f"{screen.info.width_px}x{screen.info.height_px}"
-            raise ItemError("bad_frame", f"stated {screen.width_px}x{screen.height_px} px, picture {picture}")
-    return in_frame(x_px, y_px, (screen.width_px, screen.height_px))
+            raise ItemError("bad_frame", f"stated {size[0]}x{size[1]} px, picture {picture}")
+    return in_frame(x_px, y_px, size)

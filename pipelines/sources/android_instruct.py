@@ -33,13 +33,12 @@ from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.chat import said_by, turns, without_pictures
-from pipelines.native.pyautogui import CallError, parse_script
+from pipelines.native.pyautogui import OTHER, parse_script
 from pipelines.native.record_readers import count_of, json_list
 from schemas.actions import Action, Click, Finished, Launch, LongPress, PressBack, PressEnter, PressHome, Type, Wait
 from schemas.coordinates import centre
 from schemas.ids import digest
 
-OTHER = "other calls"
 POINTED: Mapping[str, type[Click | LongPress]] = {"tap": Click, "long_press": LongPress}
 BARE: Mapping[str, Action] = {"back": PressBack(), "home": PressHome(), "wait": Wait(), "enter": PressEnter()}
 TEXTED: Mapping[str, type[Type | Finished]] = {"text": Type, "type": Type, "finish": Finished}
@@ -121,10 +120,7 @@ def _chat(row: object) -> object:
 
 def _read(said: str, screen: RecordScreen) -> tuple[str, list[Action]]:
     """Native word and actions of one turn. Raises `ItemError`."""
-    try:
-        calls = parse_script(_ACTION.sub("", said).strip())
-    except CallError as error:
-        raise ItemError(error.reason, error.detail, OTHER) from error
+    calls = parse_script(_ACTION.sub("", said).strip())
     if len(calls) != 1 or calls[0].error is not None or not is_text(said):
         raise ItemError("bad_value", f"expected one call of literals, found {said[:80]!r}", OTHER)
     call = calls[0]

@@ -77,7 +77,7 @@ class AriaUiAdapter(Adapter):
         places = (posixpath.join(folder, place, row["img_file"]) for place in ("images", "screenshots", ""))
         screen = RecordScreen.load(raw.first(places, items), normalised=True)
         good, failed, new = named_boxes.read_elements(
-            _instructions(row), _element, frozenset({"instructions", "bbox_norm"})
+            _instructions(row), _element, frozenset({"instructions", "bbox_norm"}), WORD
         )
         builder = SampleBuilder(self.descriptor, record, record_id=row["img_file"], platform=platform)
         found = unknown_fields(row, frozenset({"img_file", "elements"}))
@@ -96,8 +96,6 @@ def _instructions(row: object) -> list[object]:
 
 
 def _element(element: Any) -> Named:
-    if not isinstance(element, Mapping):
-        raise ItemError("bad_value", f"expected an object, found {type(element).__name__}", WORD)
     said, box = (
         text_of(element, "instructions", WORD),
         named_boxes.unit_box(element.get("bbox_norm"), (1000, 1000), WORD),

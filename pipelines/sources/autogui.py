@@ -28,7 +28,7 @@ from typing import Any
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, text_of
+from pipelines.mapping.items import ItemError, is_number, text_of
 from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.flat_rows import Columns, FlatRowAdapter, Row
 from pipelines.native.named_boxes import unit_box
@@ -169,7 +169,7 @@ def _frame(
     for no box, bad_frame if none does."""
     box = row["unnormalized_box"]
     numbers = list(box) if isinstance(box, list | tuple) else []
-    if len(numbers) != 4 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
+    if len(numbers) != 4 or not all(map(is_number, numbers)):
         raise ItemError("bad_box", f"expected four numbers, found {box!r:.80}", word)
     x, y = centre(numbers)
     frames: list[tuple[float, float]] = list(VIEWPORTS)

@@ -25,6 +25,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
+from pipelines.mapping.frames import sides_of
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import json_list
@@ -122,12 +123,11 @@ def _picture(raw: Raw, file: str, name: str) -> bytes | None:
 
 
 def _boxes(row: dict[str, Any], word: str, screen: RecordScreen) -> list[Box]:
-    if screen.width_px is None or screen.height_px is None:
-        raise ItemError("bad_frame", f"no usable picture ({screen.problem}), so no size of the screen", word)
+    size = sides_of(screen, f"no usable picture ({screen.problem}), so no size of the screen", word)
     value = row.get("bbox")
     # One box, or a list of them for a drag.
     listed = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
-    return [unit_box(box, (screen.width_px, screen.height_px), word) for box in listed]
+    return [unit_box(box, size, word) for box in listed]
 
 
 def _action(row: dict[str, Any], word: str, more: list[str], boxes: list[Box]) -> Action:

@@ -31,7 +31,16 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, is_text, notices, text_of, unknown_fields
+from pipelines.mapping.items import (
+    ItemError,
+    is_number,
+    is_text,
+    notices,
+    optional_text,
+    refusing,
+    text_of,
+    unknown_fields,
+)
 from pipelines.mapping.points import pixel_point
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, field_id, json_lines, runs
@@ -91,10 +100,8 @@ class Gui360Adapter(Adapter):
         rows: list[Any] = record.payload
         if record.native_id is None:
             raise RecordError("missing_field", "expected execution_id", len(rows))
-        try:
+        with refusing(len(rows)):
             request = text_of(rows[0], "request", OTHER)
-        except ItemError as error:
-            raise RecordError(error.reason, error.detail, len(rows)) from error
         evaluation = rows[-1].get("evaluation")
         complete = evaluation.get("complete") if isinstance(evaluation, Mapping) else None
         outcome = {"yes": "success", "no": "failure"}.get(str(complete).lower())
@@ -121,9 +128,8 @@ def _add(builder: EpisodeBuilder, native: object, place: int, record: Record, ra
     except ItemError as error:
         builder.reject(error.reason, native=native, native_index=place, word=error.word, detail=error.detail)
         return
-    said = thought if isinstance(thought, str) and thought.strip() and is_text(thought) else None
     lossy = word == "wheel_mouse_input"
-    builder.add(actions, native, place, word, screen, lossy=lossy, thought=said, target_box=box)
+    builder.add(actions, native, place, word, screen, lossy=lossy, thought=optional_text(thought), target_box=box)
 
 
 def _read(step: Mapping[str, Any], screen: RecordScreen, space: ActionSpace) -> tuple[str, list[Action], Any]:
@@ -143,7 +149,7 @@ def _read(step: Mapping[str, Any], screen: RecordScreen, space: ActionSpace) -> 
         raise ItemError("no_counterpart", word[:60], CALL)
     if word == "wheel_mouse_input":
         turned = args.get("wheel_dist")
-        if not isinstance(turned, int | float) or isinstance(turned, bool) or not turned:
+        if not is_number(turned) or not turned:
             raise ItemError("bad_value", f"wheel_dist: expected an amount, found {turned!r:.40}", word)
         return word, [Scroll(direction="up" if turned > 0 else "down")], None
     if screen.info is None:

@@ -35,7 +35,7 @@ from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError,
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
-from pipelines.mapping.points import swipe
+from pipelines.mapping.points import fraction_point, swipe
 from pipelines.native.chat import turns, without_pictures
 from pipelines.native.record_readers import field_id, json_list
 from schemas.action_types import ActionSpace, speaks
@@ -60,7 +60,6 @@ from schemas.actions import (
     Wait,
     pressed,
 )
-from schemas.coordinates import OffScreen, point_to_unit
 from schemas.ids import digest
 
 POINTED: dict[str, Callable[[Point], Action]] = {
@@ -224,12 +223,12 @@ def _action(native: dict[str, Any], word: str, space: ActionSpace) -> Action:
     if word in IN_V2 and not speaks(space, IN_V2[word]):
         raise ItemError("no_counterpart", f"the action space has no {word}", word)
     if word == "RIGHT_CLICK_SINGLE":
-        return RightClick(_point(position, word))
+        return RightClick(fraction_point(position, word))
     if word in POINTED:
-        return POINTED[word](_point(position, word))
+        return POINTED[word](fraction_point(position, word))
     if word in SPANNED:
         ends = position if isinstance(position, list) and len(position) == 2 else []
-        points = [_point(end, word) for end in ends]
+        points = [fraction_point(end, word) for end in ends]
         if len(points) != 2:
             raise ItemError("missing_field", f"{word}: expected two points, found {position!r:.60}", word)
         # Phones scroll by swiping, so a span is a scroll there and a drag elsewhere.
@@ -257,15 +256,5 @@ def _action(native: dict[str, Any], word: str, space: ActionSpace) -> Action:
     if word == "SELECT":
         if not text:
             raise ItemError("empty_text", f"SELECT: expected an option, found {value!r:.40}", word)
-        return SelectOption(_point(position, word), text)
+        return SelectOption(fraction_point(position, word), text)
     return CallUser(text) if word == "CALL_USER" else Finished(text)
-
-
-def _point(value: object, word: str) -> Point:
-    numbers = value if isinstance(value, list | tuple) else []
-    if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
-        raise ItemError("missing_field", f"{word}: expected x and y, found {value!r:.60}", word)
-    try:
-        return point_to_unit((numbers[0], numbers[1]), (1.0, 1.0))
-    except (OffScreen, OverflowError) as error:
-        raise ItemError("off_screen", str(error)[:200], word) from error

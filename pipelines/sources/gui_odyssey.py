@@ -21,7 +21,6 @@ Coordinates are 0..1000 already, whatever the device. An episode that any of the
 a test episode.
 """
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,11 +30,11 @@ from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import (
     ItemError,
-    SplitListError,
     by_number,
     is_text,
     notices,
-    read_once,
+    optional_text,
+    tests_of,
     unknown_fields,
     whole_number,
 )
@@ -178,18 +177,10 @@ def _split(raw: Raw, record: Record) -> str:
     for split in SPLITS:
         for folder in ("splits/", ""):
             path = raw.path(f"{base}{folder}{split}_split.json")
-            if path.is_file() and Path(record.file).name in _tests(path):
+            # Lists name episodes with or without the ending of their files.
+            if path.is_file() and tests_of(path) & {Path(record.file).name, Path(record.file).stem}:
                 return "test"
     return "train"
-
-
-@read_once(8)
-def _tests(path: Path) -> frozenset[str]:
-    try:
-        listed = json.loads(path.read_bytes())["test"]
-        return frozenset(name if str(name).endswith(".json") else f"{name}.json" for name in listed)
-    except (ValueError, KeyError, TypeError) as error:
-        raise SplitListError(f"{path.name}: expected an object with a list named test: {error}") from error
 
 
 def _selects(before: list[object]) -> bool:
@@ -229,8 +220,8 @@ def _step(builder: EpisodeBuilder, raw: Raw, step: object, place: int, *, select
         RecordScreen.load(data, normalised=True),
         rules=rules,
         target_box=box,
-        thought=_text(step, "intention"),
-        step_instruction=_text(step, "low_level_instruction"),
+        thought=optional_text(step.get("intention")),
+        step_instruction=optional_text(step.get("low_level_instruction")),
     )
 
 
@@ -268,8 +259,3 @@ def _points(info: object, least: int, word: str) -> list[tuple[int, int]]:
     if not isinstance(info, list) or len(info) < least:
         raise ItemError("bad_value", f"expected {least} points, found {info!r:.60}", word)
     return [pixel_point(point, UNITS, word) for point in info]
-
-
-def _text(step: dict[str, Any], name: str) -> str | None:
-    text = step.get(name)
-    return text if isinstance(text, str) and text.strip() and is_text(text) else None

@@ -26,14 +26,11 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.items import ItemError, bad_values, notices, unknown_fields
 from pipelines.native import guicourse
 from pipelines.native.guicourse import OTHER, MappedAction
 from schemas.actions import Click, Finished, PressBack, PressEnter, PressHome, Scroll, Type, scroll_direction
 
-_KNOWN = frozenset(
-    {"uid", "image_id", "image_size", "question", "actions_history", "logs", "thoughts", "actions_label"}
-)
 _WORDS = ("tap", "swipe", "input", "enter", "answer", "go_back", "go_home", "task_complete", "task_impossible")
 _ENDS = {"task complete": "success", "task impossible": "failure"}
 
@@ -94,7 +91,7 @@ class GuiactSmartphoneAdapter(Adapter):
         found: list[tuple[str, str, Any]] = []
         due = 0
         for place, row in enumerate(rows):
-            found += unknown_fields(row, _KNOWN)
+            found += unknown_fields(row, guicourse.ROW)
             # Numbers that are missing were lost in the source.
             if (here := guicourse.logical_index(row)) > due:
                 builder.gap("steps_missing_in_source")
@@ -132,7 +129,7 @@ def _action(action: Any) -> MappedAction:
     if isinstance(action, list) and len(action) == 1:
         action = action[0]
     word = guicourse.word_of(action, _WORDS)
-    try:
+    with bad_values(word):
         if word == "tap":
             return MappedAction(word, [Click(guicourse.unit_point(guicourse.related(action.get("point"), word), word))])
         if word == "swipe":
@@ -143,10 +140,6 @@ def _action(action: Any) -> MappedAction:
             return MappedAction(word, [scroll], rules=("direction_from_points",))
         if word == "input":
             return MappedAction(word, [Type(guicourse.text_of(action, word))])
-    except ValueError as error:
-        if isinstance(error, ItemError):
-            raise
-        raise ItemError("bad_value", str(error), word) from error
     if word in ("enter", "go_back", "go_home"):
         return MappedAction(
             word, [PressEnter() if word == "enter" else PressBack() if word == "go_back" else PressHome()]

@@ -29,10 +29,6 @@ from pipelines.native.guicourse import OTHER
 from schemas.action_types import ActionSpace
 from schemas.actions import CallUser
 
-_KNOWN = frozenset(
-    {"uid", "image_id", "image_size", "question", "actions_history", "logs", "thoughts", "actions_label"}
-)
-
 DESCRIPTOR = Descriptor(
     id="guiact_web_multi",
     title="GUIAct web-multi (GUICourse)",
@@ -97,7 +93,7 @@ class GuiactWebMultiAdapter(Adapter):
         found: list[tuple[str, str, Any]] = []
         number, due = 0, 0
         for row in rows:
-            found += unknown_fields(row, _KNOWN)
+            found += unknown_fields(row, guicourse.ROW)
             # Numbers that are missing were lost in the source.
             here = guicourse.logical_index(row)
             if here > due:

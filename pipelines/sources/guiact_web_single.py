@@ -34,10 +34,6 @@ from pipelines.native.guicourse import OTHER
 from pipelines.native.record_readers import count_of, field_id, json_list
 from schemas.ids import digest
 
-_KNOWN = frozenset(
-    {"uid", "image_id", "image_size", "question", "actions_history", "logs", "thoughts", "actions_label"}
-)
-
 DESCRIPTOR = Descriptor(
     id="guiact_web_single",
     title="GUIAct web-single (GUICourse)",
@@ -118,4 +114,4 @@ class GuiactWebSingleAdapter(Adapter):
             )
             # Said once, before the first action.
             thought = None
-        return notices(builder.finish(), unknown_fields(row, _KNOWN))
+        return notices(builder.finish(), unknown_fields(row, guicourse.ROW))

@@ -89,7 +89,9 @@ class HarvestedAdapter(Adapter):
         absent = row.get("absent") or []
         items = max(len(listed) + (len(absent) if isinstance(absent, list) else 0), 1)
         size = _size(row, items)
-        good, failed, new = named_boxes.read_elements(listed, lambda element: _element(element, size), _ELEMENT)
+        good, failed, new = named_boxes.read_elements(
+            listed, lambda element: _element(element, size), _ELEMENT, ELEMENT
+        )
         # A screen of which nothing is said teaches nothing.
         if not any(_expressions(listed[index]) for index, _ in good):
             raise RecordError("empty_text", "nothing is said of any element", items)
@@ -129,9 +131,7 @@ def _expressions(element: Mapping[str, object]) -> list[str]:
     return said if isinstance(said, list) else []
 
 
-def _element(element: object, size: tuple[int, int]) -> Named:
-    if not isinstance(element, dict):
-        raise ItemError("bad_value", f"expected an object, found {type(element).__name__}", ELEMENT)
+def _element(element: Any, size: tuple[int, int]) -> Named:
     texts = [element.get(name) for name in ("role", "name", "text")]
     if not all(isinstance(text, str) and is_text(text) for text in [*texts, *_expressions(element)]):
         raise ItemError("missing_field", "role, name, text, expressions: expected Unicode texts", ELEMENT)

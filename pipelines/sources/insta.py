@@ -41,11 +41,12 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
-from pipelines.mapping.items import ItemError, notices, read_once, unknown_fields
+from pipelines.mapping.items import ItemError, bad_values, notices, read_once, refusing, unknown_fields
+from pipelines.mapping.points import wheel_direction
 from pipelines.native.record_readers import count_of, json_document
 from schemas.action_types import ActionSpace, speaks
 from schemas.actions import Action, Click, Finished, Hover, Launch, PressBack, Scroll, SelectOption, Type
-from schemas.coordinates import OffScreen, box_to_unit, to_unit
+from schemas.coordinates import box_to_unit, to_unit
 
 TASKS = "tasks.json"
 FRAME = (1920, 1080)
@@ -107,11 +108,9 @@ class InstaAdapter(Adapter):
         listed, name = record.payload, str(record.native_id)
         if not isinstance(listed, list):
             raise RecordError("bad_value", f"expected a list of actions, found {type(listed).__name__}")
-        try:
+        with refusing(len(listed)):
             # Tasks lie in one file beside the episodes.
             task = _tasks_of(raw).get(name)
-        except RecordError as error:
-            raise RecordError(error.reason, error.detail, len(listed)) from error
         if task is None:
             raise RecordError("missing_field", f"{TASKS} has no task for {name[:80]!r}", len(listed))
         if not task[0].strip():
@@ -197,16 +196,14 @@ def _actions(
 ) -> tuple[list[Action], list[float] | None, bool, list[str]]:
     kwargs = matched.get("action_kwargs")
     kwargs = kwargs if isinstance(kwargs, dict) else {}
-    try:
+    with bad_values("?"):
         if word in _POINTED:
             return _pointed(word, kwargs, matched.get("target_element_id"), seen, space)
         if word == "scroll":
             x, y = _number(kwargs, "delta_x"), _number(kwargs, "delta_y")
             if not (x or y):
                 raise ItemError("no_counterpart", "a scroll by nothing")
-            # The larger part wins; a wheel turns one way at a time here.
-            direction = ("down" if y > 0 else "up") if abs(y) >= abs(x) else ("right" if x > 0 else "left")
-            return [Scroll(direction=direction)], None, bool(x and y), ["direction_from_amount"]
+            return [Scroll(direction=wheel_direction(x, y))], None, bool(x and y), ["direction_from_amount"]
         if word == "go_forward":
             raise ItemError("no_counterpart", word)
         if word == "go_back":
@@ -215,12 +212,6 @@ def _actions(
             return [Launch(url=_text(kwargs, "url"))], None, False, []
         answer = kwargs.get("answer")
         return [Finished(answer if isinstance(answer, str) else "")], None, False, []
-    except ItemError:
-        raise
-    except OffScreen as error:
-        raise ItemError("off_screen", str(error)) from error
-    except ValueError as error:
-        raise ItemError("bad_value", str(error)[:200]) from error
 
 
 def _pointed(

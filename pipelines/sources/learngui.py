@@ -32,12 +32,14 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
+from pipelines.mapping.frames import sides_of
 from pipelines.mapping.items import (
     ItemError,
     SplitListError,
     by_number,
     is_text,
     notices,
+    optional_text,
     read_once,
     smallest_box,
     unknown_fields,
@@ -160,7 +162,10 @@ class LearnguiAdapter(Adapter):
         if not goal.strip():
             raise RecordError("empty_text", "the instruction is empty", len(steps))
         # Test if either the row or a list says so, so that no test episode trains.
-        known = [_SPLITS.get(str(row.get("split"))), *(_listed(raw.path(file), name) for file in self.side_files(raw))]
+        known = [
+            _SPLITS.get(str(row.get("split"))),
+            *("test" for file in self.side_files(raw) if name in _tests(raw.path(file))),
+        ]
         final = by_number(steps, "step_id")[-1].step if steps else None
         impossible = isinstance(final, dict) and final.get("action") == "TASK_IMPOSSIBLE"
         builder = EpisodeBuilder(
@@ -186,10 +191,6 @@ class LearnguiAdapter(Adapter):
 
 def _is_online(name: str) -> bool:
     return "online" in name.split("/")[:-1]
-
-
-def _listed(path: Path, name: str) -> str | None:
-    return "test" if name in _tests(path) else None
 
 
 @read_once(8)
@@ -229,7 +230,6 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: object, place: int
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=step, native_index=place, word=word, detail=error.detail)
         return
-    description = step.get("action_description")
     builder.add(
         action,
         step,
@@ -238,9 +238,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: object, place: int
         screen,
         rules=rules,
         lossy=word == "TASK_IMPOSSIBLE" or "finger_word" in rules,
-        step_instruction=description
-        if isinstance(description, str) and description.strip() and is_text(description)
-        else None,
+        step_instruction=optional_text(step.get("action_description")),
         target_box=smallest_box(screen.elements, action),
     )
 
@@ -284,6 +282,4 @@ def _swipe(text: str, screen: RecordScreen, amex: Mapping[str, object]) -> tuple
 
 
 def _frame(screen: RecordScreen, word: str) -> tuple[int, int]:
-    if screen.width_px is None or screen.height_px is None:
-        raise ItemError("bad_frame", "neither device_dim nor a picture says how large the screen is", word)
-    return screen.width_px, screen.height_px
+    return sides_of(screen, "neither device_dim nor a picture says how large the screen is", word)

@@ -32,6 +32,7 @@ from pathlib import PurePosixPath
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
+from pipelines.mapping.frames import sides_of
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box
 from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.android_xml import TreeError, elements, views
@@ -279,9 +280,7 @@ def _action(word: str, arguments: list[str], screen: RecordScreen) -> tuple[Acti
         if not is_text(arguments[1]):
             raise ItemError("bad_value", "the text is not Unicode text", word)
         return Type(arguments[1]), []
-    if screen.width_px is None or screen.height_px is None:
-        raise ItemError("bad_frame", "no usable picture says how large the screen is", word)
-    size = (screen.width_px, screen.height_px)
+    size = sides_of(screen, "no usable picture says how large the screen is", word)
     start = _point(arguments[0], size, word)
     if word == "click":
         return _click(arguments[0], start, size)

@@ -36,6 +36,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
+from pipelines.mapping.frames import sides_of
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.android_xml import AndroidView, TreeError, bounds_of, elements, views
@@ -224,9 +225,7 @@ def _actions(
 ) -> tuple[list[Action], Box | None, list[str]]:
     if word in ("zoom", "pinch"):
         raise ItemError("no_counterpart", f"{word} takes two fingers", word)
-    if screen.width_px is None or screen.height_px is None:
-        raise ItemError("bad_frame", "no usable picture says how large the screen is", word)
-    size = (screen.width_px, screen.height_px)
+    size = sides_of(screen, "no usable picture says how large the screen is", word)
     if word == "scroll":
         return [_scroll(argument, size)], None, ["direction_from_points"]
     match = _ELEMENT.search(argument)

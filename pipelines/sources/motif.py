@@ -32,7 +32,15 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen, whole_sides
-from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, read_once, unknown_fields
+from pipelines.mapping.items import (
+    ItemError,
+    is_number,
+    is_text,
+    notices,
+    optional_text,
+    tests_of,
+    unknown_fields,
+)
 from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import field_id, json_document
@@ -202,7 +210,6 @@ class _MotifTrace:
             self._before = None
             self._builder.reject(error.reason, native=native, native_index=place, word=word, detail=error.detail)
             return
-        instruction = row["instr"][place]
         # Typing leaves the focus where it was.
         self._before = actions[-1] if word != "type" else self._before
         self._builder.add(
@@ -214,9 +221,7 @@ class _MotifTrace:
             rules=rules,
             target_box=box,
             lossy=word == "type",
-            step_instruction=instruction
-            if isinstance(instruction, str) and instruction.strip() and is_text(instruction)
-            else None,
+            step_instruction=optional_text(row["instr"][place]),
         )
 
     def end(self, why: str | None) -> None:
@@ -275,7 +280,7 @@ def _points(value: object, word: str) -> list[tuple[int, int]]:
     found = []
     for point in value if isinstance(value, list) else [value]:
         numbers = point if isinstance(point, list) else []
-        if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
+        if len(numbers) != 2 or not all(map(is_number, numbers)):
             raise ItemError("bad_value", f"raw_gestures: expected x and y, found {point!r:.60}", word)
         found.append(in_frame(numbers[0], numbers[1], (1.0, 1.0), word))
     return found
@@ -315,16 +320,4 @@ def _is_split(name: str) -> bool:
 
 def _split(lists: list[str], raw: Raw, name: str) -> str:
     """test if any of the lists says so."""
-    for file in lists:
-        path = raw.path(file)
-        if name in _tests(path):
-            return "test"
-    return "train"
-
-
-@read_once(16)
-def _tests(path: Path) -> frozenset[str]:
-    try:
-        return frozenset(str(name) for name in json.loads(path.read_bytes())["test"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise SplitListError(f"{path.name}: expected an object with a list named test: {error}") from error
+    return "test" if any(name in tests_of(raw.path(file)) for file in lists) else "train"

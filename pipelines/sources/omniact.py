@@ -30,8 +30,8 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import notices, smallest_box, unknown_fields
-from pipelines.native.pyautogui import CALL_LOSSES, CallError, PyAutoGuiGesture, gestures, parse_script
+from pipelines.mapping.items import ItemError, notices, smallest_box, unknown_fields
+from pipelines.native.pyautogui import CALL_LOSSES, PyAutoGuiGesture, gestures, parse_script
 from schemas.coordinates import OffScreen, box_to_unit
 
 SPLITS = {"train.json": "train", "val.json": "validation", "test.json": "test"}
@@ -104,7 +104,7 @@ class OmniactAdapter(Adapter):
         instruction, script = _task(raw, _path(row, "task"))
         try:
             calls = parse_script(script)
-        except CallError as error:
+        except ItemError as error:
             raise RecordError(error.reason, error.detail) from error
         if not calls:
             raise RecordError("missing_field", "the task file has no script")
@@ -132,7 +132,7 @@ def _add(builder: EpisodeBuilder, gesture: PyAutoGuiGesture, place: int, screen:
     error = gesture.error
     # Where the pointer is before the first call nobody knows.
     if error is None and gesture.word not in ("scroll", "hscroll") and not _pointed(gesture):
-        error = CallError("missing_field", f"{gesture.word}: expected x and y", gesture.word)
+        error = ItemError("missing_field", f"{gesture.word}: expected x and y", gesture.word)
     if error is not None:
         builder.reject(error.reason, native=native, native_index=place, word=gesture.word, detail=error.detail)
         return

@@ -19,6 +19,7 @@ the duplicates stage find them.
 
 import posixpath
 from functools import partial
+from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
@@ -121,7 +122,9 @@ class OsAtlasAdapter(Adapter):
         if listed is None:
             raise RecordError("missing_field", "expected elements, or instruction and bbox")
         flat = "elements" not in row
-        good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT | _ROW if flat else _ELEMENT)
+        good, failed, new = named_boxes.read_elements(
+            listed, _element, _ELEMENT | _ROW if flat else _ELEMENT, "element"
+        )
         data = _picture(raw, record.file, row["img_filename"], len(listed))
         screen = RecordScreen.load(data, named_boxes.screen_elements(good), normalised=True)
         builder = SampleBuilder(
@@ -153,9 +156,7 @@ def _picture(raw: Raw, file: str, name: str, items: int) -> bytes | None:
     return raw.first((posixpath.join(folder, place, name) for place in places), items)
 
 
-def _element(element: object) -> Named:
-    if not isinstance(element, dict):
-        raise ItemError("bad_value", f"expected an object, found {type(element).__name__}", "element")
+def _element(element: Any) -> Named:
     name, kind = element.get("instruction"), element.get("data_type")
     if not isinstance(name, str):
         raise ItemError("missing_field", f"instruction: expected a text, found {name!r:.60}", "element")

@@ -34,7 +34,8 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, notices, text_of, unknown_fields
+from pipelines.mapping.frames import sides_of
+from pipelines.mapping.items import ItemError, bad_values, is_number, notices, text_of, unknown_fields
 from pipelines.mapping.points import in_frame
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, has_steps, turns, without_pictures
@@ -200,12 +201,8 @@ def _actions(native: Mapping[str, object], screen: RecordScreen) -> tuple[str, l
     word = native["action_type"]
     if word not in _WORDS:
         raise ItemError(f"unknown_action:{str(word)[:60]}", f"known are {', '.join(_WORDS)}", _OTHER)
-    try:
+    with bad_values(word):
         return word, _made(word, native, screen)
-    except ItemError:
-        raise
-    except ValueError as error:
-        raise ItemError("bad_value", str(error), word) from error
 
 
 def _made(word: str, native: Mapping[str, object], screen: RecordScreen) -> list[Action]:
@@ -232,8 +229,6 @@ def _made(word: str, native: Mapping[str, object], screen: RecordScreen) -> list
 def _point(native: Mapping[str, object], screen: RecordScreen, word: str) -> Point:
     x: Any = native.get("x")
     y: Any = native.get("y")
-    if not all(isinstance(side, int | float) and not isinstance(side, bool) for side in (x, y)):
+    if not (is_number(x) and is_number(y)):
         raise ItemError("missing_field", f"x, y: expected two numbers, found {x!r:.40}, {y!r:.40}", word)
-    if screen.width_px is None or screen.height_px is None:
-        raise ItemError("bad_frame", "pixels of a picture that isn't there", word)
-    return in_frame(x, y, (screen.width_px, screen.height_px), word)
+    return in_frame(x, y, sides_of(screen, "pixels of a picture that isn't there", word), word)

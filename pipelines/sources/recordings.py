@@ -33,7 +33,7 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen, whole_sides
-from pipelines.mapping.items import ItemError, is_text, notices, text_of, unknown_fields
+from pipelines.mapping.items import ItemError, is_text, notices, refusing, text_of, unknown_fields
 from pipelines.native import input_events
 from pipelines.native.input_events import RecordedGesture
 from pipelines.native.record_readers import json_document, json_lines
@@ -119,10 +119,8 @@ class RecordingsAdapter(Adapter):
         head: Any = record.payload["recording"]
         size = self._size(head)
         gestures = self._gestures(record, size or (1, 1))
-        try:
+        with refusing(len(gestures)):
             task = text_of(head, "task", input_events.OTHER)
-        except ItemError as error:
-            raise RecordError(error.reason, error.detail, len(gestures)) from error
         if size is None:
             raise RecordError("bad_frame", f"size: expected two sides, found {head.get('size')!r:.60}", len(gestures))
         platform, app = head.get("platform"), head.get("app")

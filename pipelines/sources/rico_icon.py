@@ -27,7 +27,7 @@ from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import rico
 from pipelines.native.chat import ChatTurn, said_by, turns, without_pictures
-from pipelines.native.pyautogui import CallError, gestures, parse_script
+from pipelines.native.pyautogui import gestures, parse_script
 from pipelines.native.record_readers import count_of, json_list
 from pipelines.prompts import grounding_text, point_answer
 from schemas.actions import Click
@@ -143,7 +143,7 @@ def _point(answer: str) -> tuple[int, int]:
     """The one click's point in 0..1000. Raises `ItemError`."""
     try:
         gestures_read = list(gestures(parse_script(answer), (1.0, 1.0)))
-    except CallError as error:
+    except ItemError as error:
         raise ItemError(error.reason, str(error), OTHER) from error
     if len(gestures_read) != 1:
         raise ItemError("bad_value", f"expected one call, found {len(gestures_read)}: {answer[:80]!r}", OTHER)

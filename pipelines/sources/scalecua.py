@@ -41,10 +41,9 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder, SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen, whole_sides
-from pipelines.mapping.items import ItemError, notices, read_once, unknown_fields
+from pipelines.mapping.items import ItemError, notices, read_once, refusing, unknown_fields
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, turns, without_pictures
-from pipelines.native.pyautogui import CallError
 from pipelines.native.record_readers import json_lines
 from pipelines.native.scalecua_calls import LOSSES, OTHER, MappedScaleCuaCalls, is_number, read_step
 from pipelines.prompts import grounding_text, point_answer
@@ -130,11 +129,9 @@ class ScalecuaAdapter(Adapter):
         rows: list[Any] = record.payload
         check_texts(rows, len(rows))
         steps = [_Row.read(row, len(rows)) for row in rows]
-        try:
+        with refusing(len(rows)):
             root, platform = _source(raw, record.file)
             screens = [_screen(raw, root, step.row) for step in steps]
-        except RecordError as error:
-            raise RecordError(error.reason, error.detail, len(rows)) from error
         found = [notice for step in steps for notice in unknown_fields(step.row, _KNOWN)]
         # One row without an action asks about a screen.
         if len(steps) == 1 and not steps[0].action:
@@ -171,8 +168,8 @@ class ScalecuaAdapter(Adapter):
                 builder.gap("steps_missing_in_source")
             # Rows after the end, or twice the same step: which is right, nobody knows.
             if ended or (place and step.done < due):
-                one = CallError("bad_value", "a row after the end" if ended else "a second row of one step", OTHER)
-            if isinstance(one, CallError):
+                one = ItemError("bad_value", "a row after the end" if ended else "a second row of one step", OTHER)
+            if isinstance(one, ItemError):
                 builder.reject(one.reason, native=step.said, native_index=place, word=one.word, detail=one.detail)
             else:
                 builder.add(

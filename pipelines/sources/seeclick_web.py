@@ -16,6 +16,7 @@ The chat form of the Aguvis copy is refused (`unknown_schema`): it is that of `a
 """
 
 from functools import partial
+from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
@@ -76,16 +77,14 @@ class SeeclickWebAdapter(Adapter):
         listed = row.get("elements") if isinstance(row, dict) else None
         if not isinstance(listed, list) or not isinstance(row.get("img_filename"), str):
             raise RecordError("missing_field", "expected img_filename and a list of elements")
-        good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT)
+        good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT, "element")
         data = raw.first((folder + row["img_filename"] for folder in FOLDERS), len(listed))
         screen = RecordScreen.load(data, named_boxes.screen_elements(good), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=row["img_filename"])
         return notices(named_boxes.emit(builder, screen, good, failed, new), unknown_fields(row, _ROW))
 
 
-def _element(element: object) -> Named:
-    if not isinstance(element, dict):
-        raise ItemError("bad_value", f"expected an object, found {type(element).__name__}", "element")
+def _element(element: Any) -> Named:
     kind, name = element.get("data_type"), element.get("instruction")
     if kind not in ("text", "hover"):
         raise ItemError(f"unknown_action:{str(kind)[:60]}", "data_type: expected text or hover", "element")

@@ -20,6 +20,7 @@ Pictures lie in `images/` beside `metadata/`. The parquet revision without pictu
 """
 
 from functools import partial
+from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
@@ -77,7 +78,7 @@ class ShowuiWebAdapter(Adapter):
         if not isinstance(listed, list) or not isinstance(row.get("img_url"), str):
             raise RecordError("missing_field", "expected img_url and a list named element")
         frame = _frame(row.get("img_size"), len(listed))
-        good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT)
+        good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT, "element")
         data = raw.first([f"images/{row['img_url']}"], len(listed))
         elements = named_boxes.screen_elements(good)
         screen = fitting_screen(data, frame, elements) if frame else RecordScreen.load(data, elements, normalised=True)
@@ -93,9 +94,7 @@ def _frame(size: object, items: int) -> tuple[int, int] | None:
     raise RecordError("bad_frame", f"img_size: expected two positive ints, found {size!r:.60}", items)
 
 
-def _element(element: object) -> Named:
-    if not isinstance(element, dict):
-        raise ItemError("bad_value", f"expected an object, found {type(element).__name__}", "element")
+def _element(element: Any) -> Named:
     role, name = element.get("class_name"), element.get("instruction")
     kind = element.get("data_type", "text" if isinstance(role, str) else None)
     if kind != "text":

@@ -29,6 +29,7 @@ from xml.etree import ElementTree
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
+from pipelines.mapping.frames import sides_of
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_document
@@ -225,9 +226,8 @@ def _made(
     match = _BOUNDS.fullmatch(bounds) if isinstance(bounds, str) else None
     if match is None:
         raise ItemError("bad_box", f"bounds: expected [l,t][r,b], found {bounds!r:.60}", word)
-    if screen.width_px is None or screen.height_px is None:
-        raise ItemError("bad_frame", "no picture says how large the screen is", word)
-    box = unit_box([int(side) for side in match.groups()], (screen.width_px, screen.height_px), word)
+    size = sides_of(screen, "no picture says how large the screen is", word)
+    box = unit_box([int(side) for side in match.groups()], size, word)
     if word == "toggle":
         wanted = _STATES.get(str(step.get("value")).lower())
         # The value is what the switch should be in the end.

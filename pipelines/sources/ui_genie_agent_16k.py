@@ -35,7 +35,7 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import MISFIT
-from pipelines.mapping.items import ItemError, notices, text_of, unknown_fields
+from pipelines.mapping.items import ItemError, bad_values, is_number, notices, text_of, unknown_fields
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import ChatTurn, turns, without_pictures
 from pipelines.native.record_readers import json_lines
@@ -259,7 +259,7 @@ def _action(step: _GenieStep) -> tuple[Action, bool, list[str]]:
         raise ItemError("missing_field", "expected one mobile_use call between <tool_call> tags", _OTHER)
     if word == _OTHER:
         raise ItemError(f"unknown_action:{str(arguments.get('action'))[:60]}", "", _OTHER)
-    try:
+    with bad_values(word):
         if word in ("click", "long_press"):
             at = _point(step, "coordinate")
             return Click(at) if word == "click" else LongPress(at), False, []
@@ -271,10 +271,6 @@ def _action(step: _GenieStep) -> tuple[Action, bool, list[str]]:
             return Launch(app=text_of(step.arguments, "text", step.word)), False, []
         if word == "terminate":
             return _end(arguments)
-    except ItemError:
-        raise
-    except ValueError as error:
-        raise ItemError("bad_value", str(error), word) from error
     if word == "wait":
         # How long it waited is lost.
         return Wait(), True, []
@@ -312,11 +308,7 @@ def _end(arguments: Mapping[str, object]) -> tuple[Action, bool, list[str]]:
 
 def _point(step: _GenieStep, name: str) -> Point:
     pair = step.arguments.get(name)
-    if not (
-        isinstance(pair, list)
-        and len(pair) == 2
-        and all(isinstance(number, int | float) and not isinstance(number, bool) for number in pair)
-    ):
+    if not isinstance(pair, list) or len(pair) != 2 or not all(map(is_number, pair)):
         raise ItemError("missing_field", f"{name}: expected [x, y], found {pair!r:.60}", step.word)
     if step.size is None:
         raise ItemError("bad_frame", "the system turn declares no resolution", step.word)

@@ -22,7 +22,7 @@ from pipelines.derivers.planning import LEAST, next_subgoal_text, numbered
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, notices, text_of, unknown_fields
+from pipelines.mapping.items import ItemError, notices, refusing, text_of, unknown_fields
 from pipelines.native.record_readers import count_of, field_id, json_list
 from pipelines.prompts import plan_text
 
@@ -74,10 +74,8 @@ class VeriguiAdapter(Adapter):
         listed = row.get("sub_tasks") if isinstance(row, dict) else None
         if not isinstance(listed, list) or record.native_id is None:
             raise RecordError("missing_field", "expected folder, instruct and a list of sub_tasks", items)
-        try:
+        with refusing(items):
             goal = text_of(row, "instruct", WORD).strip()
-        except ItemError as error:
-            raise RecordError(error.reason, error.detail, items) from error
         screen, done = RecordScreen.load(None, normalised=True), list[str]()
         found = unknown_fields(row, _TASK)
         for place, task in enumerate(listed):

@@ -37,7 +37,8 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
-from pipelines.mapping.items import ItemError, notices, read_once, unknown_fields
+from pipelines.mapping.items import ItemError, bad_values, notices, read_once, refusing, unknown_fields
+from pipelines.mapping.points import wheel_direction
 from pipelines.native.record_readers import count_of, json_document
 from schemas.action_types import ActionSpace, speaks
 from schemas.actions import (
@@ -53,7 +54,7 @@ from schemas.actions import (
     SelectOption,
     Type,
 )
-from schemas.coordinates import OffScreen, box_to_unit, centre_in_units, to_unit
+from schemas.coordinates import box_to_unit, centre_in_units, to_unit
 
 SPLITS = "splits.json"
 _NAME = re.compile(r"[\w\-][\w\-.]{0,200}", re.ASCII)
@@ -126,10 +127,8 @@ class WeblinxAdapter(Adapter):
         if not isinstance(listed, list) or record.native_id is None:
             raise RecordError("missing_field", "expected a replay with data, a list, in a folder of its own")
         items = sum(not _instructs(turn) for turn in listed)
-        try:
+        with refusing(items):
             split = _splits_of(raw).get(record.native_id)
-        except RecordError as error:
-            raise RecordError(error.reason, error.detail, items) from error
         # Without a split it might be a test demonstration.
         if split is None:
             raise RecordError("unknown_split", f"{SPLITS} doesn't name this demonstration", items)
@@ -184,18 +183,12 @@ class _Demo:
     def _turn(self, turn: object, word: str, place: int) -> tuple[list[Action], list[float] | None, bool, list[str]]:
         if not isinstance(turn, dict):
             raise ItemError("bad_value", f"expected an object, found {type(turn).__name__}")
-        try:
+        with bad_values("?"):
             if turn.get("type") == "chat":
                 return [self._say(turn, place)], None, False, []
             if turn.get("type") != "browser":
                 raise ItemError(f"unknown_action:{str(turn.get('type'))[:60]}", "type: expected chat or browser")
             return self._browser(turn, word)
-        except OffScreen as error:
-            raise ItemError("off_screen", str(error)) from error
-        except ItemError:
-            raise
-        except ValueError as error:
-            raise ItemError("bad_value", str(error)[:200]) from error
 
     def _say(self, turn: Mapping[str, object], place: int) -> Action:
         if turn.get("speaker") != "navigator":
@@ -248,9 +241,9 @@ class _Demo:
             raise ItemError("missing_field", "expected scrollX and scrollY, numbers")
         moved = (amount[0] - self.offset[0], amount[1] - self.offset[1])
         self.offset = amount
-        direction = _direction(amount)
+        direction = wheel_direction(*amount)
         # Read as an amount and as an offset; where both tell the same direction, it is sure.
-        if not direction or (direction != _direction(moved) and not self.amounts_proven):
+        if not direction or (direction != wheel_direction(*moved) and not self.amounts_proven):
             raise ItemError("no_counterpart", f"scroll of {amount}: direction not known")
         return Scroll(direction=direction)
 
@@ -338,15 +331,6 @@ def _amount(turn: object) -> tuple[float, float] | None:
         return _number(action.get("arguments"), "scrollX"), _number(action.get("arguments"), "scrollY")
     except ItemError:
         return None
-
-
-def _direction(amount: tuple[float, float]) -> str:
-    x, y = amount
-    if x == 0 and y == 0:
-        return ""
-    if abs(y) >= abs(x):
-        return "down" if y > 0 else "up"
-    return "right" if x > 0 else "left"
 
 
 def _short(turn: Mapping[str, object]) -> Any:

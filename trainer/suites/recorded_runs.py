@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.native.pyautogui import CallError, gestures, parse_script
+from pipelines.mapping.items import ItemError
+from pipelines.native.pyautogui import gestures, parse_script
 from trainer.statistics import interval
 
 RESULT, MACOS_RESULT, STEPS = "result.txt", "eval_result.txt", "traj.jsonl"
@@ -87,7 +88,7 @@ def _readable(action: object) -> bool:
     """Whether an action is code with at least one call that has a counterpart here."""
     try:
         found = list(gestures(parse_script(action), SCREEN)) if isinstance(action, str) else []
-    except CallError:
+    except ItemError:
         return False
     return any(one.error is None for one in found)
 

@@ -6,7 +6,7 @@ before it says more. `WAIT`, `DONE` and `FAIL` stand for themselves.
 
 import re
 
-from pipelines.native.pyautogui import CallError, gestures, parse_script
+from pipelines.native.pyautogui import gestures, parse_script
 from schemas.action_types import ActionSpace, Finished, Wait
 from schemas.actions import MAX_REPLY, Action, ModelReply
 
@@ -32,19 +32,16 @@ def read_code(text: str, frame: tuple[float, float], space: ActionSpace, last: b
     if code.upper() in _WORDS:
         return ModelReply(thought, _WORDS[code.upper()])
     actions: list[Action] = []
-    try:
-        for gesture in gestures(parse_script(code), frame, None, space):
-            if gesture.error is not None:
-                raise ValueError(str(gesture.error))
-            # Pauses between calls are the harness' own; they are the action only where nothing else is.
-            actions += [one for one in gesture.actions if not isinstance(one, Wait)]
-            if actions and not last:
-                break
-        else:
-            if not actions and "sleep" in code:
-                actions.append(Wait())
-    except CallError as error:
-        raise ValueError(str(error)) from error
+    for gesture in gestures(parse_script(code), frame, None, space):
+        if gesture.error is not None:
+            raise ValueError(str(gesture.error))
+        # Pauses between calls are the harness' own; they are the action only where nothing else is.
+        actions += [one for one in gesture.actions if not isinstance(one, Wait)]
+        if actions and not last:
+            break
+    else:
+        if not actions and "sleep" in code:
+            actions.append(Wait())
     if not actions:
         raise ValueError(f"expected pyautogui code, found {text[-80:]!r}")
     return ModelReply(thought, actions[-1 if last else 0])

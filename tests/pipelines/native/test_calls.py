@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.mapping.items import ItemError
 from pipelines.native.calls import LOSSES, Vocabulary, read_calls
-from pipelines.native.pyautogui import CallError
 from schemas.actions import format
 
 WORDS = {row.native for row in LOSSES}
@@ -17,7 +17,7 @@ def read(text: str, vocabulary: Vocabulary | None = None) -> list[str] | str:
     """Canonical actions, or the reason why there are none."""
     try:
         made = read_calls(text, vocabulary or Vocabulary())
-    except CallError as error:
+    except ItemError as error:
         assert error.word in WORDS
         return error.reason
     assert made.word in WORDS
@@ -108,7 +108,7 @@ def test_v2_has_right_clicks_and_choices(text: str, expected: list[str] | str) -
 
 def test_an_unknown_call_is_told_what_its_space_knows() -> None:
     for space, known in (("v1.5", False), ("v2", True)):
-        with pytest.raises(CallError) as refused:
+        with pytest.raises(ItemError) as refused:
             read_calls("dance()", Vocabulary(space=space))  # type: ignore[arg-type]
         assert ("select_option" in refused.value.detail) is known
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.native.pyautogui import CALL_LOSSES, MAX_CHARS, CallError, gestures, parse_script
+from pipelines.mapping.items import ItemError
+from pipelines.native.pyautogui import CALL_LOSSES, MAX_CHARS, gestures, parse_script
 from schemas.actions import RightClick, format
 
 WORDS = {row.native for row in CALL_LOSSES} | {"terminate"}
@@ -117,7 +118,7 @@ def test_pixels_are_divided_by_the_size() -> None:
 
 
 def test_a_script_too_long_is_refused() -> None:
-    with pytest.raises(CallError, match="bad_value"):
+    with pytest.raises(ItemError, match="bad_value"):
         parse_script("#" * (MAX_CHARS + 1))
 
 
