@@ -18,6 +18,7 @@ from generators.generation.loop import LoopConfig, LoopParts
 from generators.generation.proposing.openai_proposer import OpenAIProposer
 from generators.generation.proposing.proposers import BY_NAME, PROPOSERS, arms
 from generators.generation.proposing.reverse_tasks import ModelWriter
+from generators.generation.proposing.written_proposer import WrittenTaskProposer
 from generators.generation.round_names import TRAJECTORIES
 from generators.generation.rounds import run_round
 from generators.generation.task_worlds.registry import TASK_WORLDS
@@ -125,8 +126,12 @@ def _acting_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, help="a checkpoint folder, for --policy checkpoint")
     parser.add_argument(
         "--propose",
-        action="store_true",
-        help="let the model at --base-url propose tasks as well; the scripted policy can't do them",
+        nargs="?",
+        const="votes",
+        choices=("votes", "whole"),
+        help="let the model at --base-url propose tasks as well, which annotators decide (votes), or, on a desktop, "
+        "write them whole, with start and rule, as far as a sealed desktop shows the rule to be right (whole); the "
+        "scripted policy can't do them",
     )
     parser.add_argument(
         "--writer",
@@ -274,7 +279,9 @@ def _parts(options: argparse.Namespace, store: Store) -> Iterator[tuple[LoopPart
         parts = LoopParts(workers=options.workers, progress=_bar(options.tasks), pool=pool)
         if options.propose or options.writer == "model":
             base_url, model = _endpoint(options)
-            client = ModelClient(base_url, model, store.home / "cache" / "proposer", max_tokens=800)
+            # A task that is written whole holds files, rule and two ways.
+            longest = 4000 if options.propose == "whole" else 800
+            client = ModelClient(base_url, model, store.home / "cache" / "proposer", max_tokens=longest)
             stack.callback(client.close)
             parts = replace(parts, proposers=lambda world, catalogue: _with_model(options, world, catalogue, client))
         yield parts, policies
@@ -298,7 +305,11 @@ def _with_model(options: argparse.Namespace, world: Any, catalogue: Any, client:
     found: dict[str, Any] = arms(
         world, catalogue, ModelWriter(client) if options.writer == "model" else None, options.proposer
     )
-    if options.propose:
+    if options.propose == "whole":
+        if options.ground != "desktop":
+            raise ValueError(f"--propose whole: expected --world desktop, found {options.ground!r:.40}")
+        found["written"] = WrittenTaskProposer(world, catalogue, client)
+    elif options.propose:
         # Named beside the model, the documents are its context, too.
         read = passages if "documents" in (options.proposer or ()) else None
         found["openai"] = OpenAIProposer(world, catalogue, client, read)

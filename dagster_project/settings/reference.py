@@ -61,13 +61,17 @@ def deployment_schema() -> dict[str, object]:
 
 
 def _or_null(said: dict[str, Any]) -> dict[str, Any]:
-    options = said.get("anyOf", [])
-    if {"type": "null"} in options or said.get("type") == ["string", "null"]:
-        return said
-    facts: dict[str, Any] = {
-        word: said[word] for word in ("title", "description", "default", "in_version") if word in said
-    }
-    return {**facts, "anyOf": [{word: value for word, value in said.items() if word not in facts}, {"type": "null"}]}
+    words = ("description", "default", "in_version", "neutral")
+    facts: dict[str, Any] = {word: said[word] for word in words if word in said}
+    # A title is the field's name in other letters, which every editor shows beside it.
+    form = {word: value for word, value in said.items() if word not in facts and word != "title"}
+    options = [one for one in form.get("anyOf", [form]) if one != {"type": "null"}]
+    # Bounds and patterns say nothing of null, a list of allowed values does.
+    if len(options) == 1 and isinstance(options[0].get("type"), str) and not {"enum", "const"} & options[0].keys():
+        return {**facts, **options[0], "type": [options[0]["type"], "null"]}
+    if form.get("type") == ["string", "null"]:
+        return {**facts, **form}
+    return {**facts, "anyOf": [*options, {"type": "null"}]}
 
 
 def main() -> None:

@@ -15,62 +15,9 @@ SAMPLES = {"en": "gR", "de": "äß", "es": "ñó", "zh": "设置"}
 """Two characters of each language that look alike only where a font has glyphs for neither."""
 OTHER_WORDS = 0.35
 """Share of English texts made of nano's words: six times as many as the topics have, so that spelling is learned."""
-ICON_NAMES = {
-    "search": ("search", "magnifier"),
-    "settings": ("settings", "gear"),
-    "trash": ("trash", "bin"),
-    "edit": ("edit", "pencil"),
-    "mail": ("mail", "envelope"),
-    "home": ("home", "house"),
-    "user": ("user", "person"),
-    "plus": ("plus", "add"),
-    "more": ("more", "three dots"),
-    "menu": ("menu", "three lines"),
-    "close": ("close", "x"),
-    "back": ("back", "left arrow"),
-    "forward": ("forward", "right arrow"),
-    "lock": ("lock", "padlock"),
-    "cart": ("cart", "shopping cart"),
-    "chat": ("chat", "speech bubble"),
-    "check": ("check", "tick"),
-}
+ICON_NAMES: dict[str, list[str]] = _PLAIN["icon_names"]
 """What an icon may be called besides its own name, which comes first."""
-KIT_ICONS = {
-    "back": ("arrow-left",),
-    "bell": ("bell",),
-    "calendar": ("calendar",),
-    "camera": ("camera",),
-    "cart": ("shopping-cart", "cart"),
-    "chat": ("message-circle", "chat"),
-    "check": ("check", "check-lg"),
-    "clock": ("clock",),
-    "close": ("x", "x-lg"),
-    "down": ("chevron-down",),
-    "download": ("download",),
-    "edit": ("pencil",),
-    "file": ("file",),
-    "filter": ("funnel",),
-    "flag": ("flag",),
-    "folder": ("folder",),
-    "forward": ("arrow-right",),
-    "heart": ("heart",),
-    "home": ("house",),
-    "lock": ("lock",),
-    "mail": ("mail", "envelope"),
-    "menu": ("menu", "list"),
-    "more": ("ellipsis", "three-dots"),
-    "pause": ("pause",),
-    "phone": ("phone", "telephone"),
-    "play": ("play",),
-    "plus": ("plus", "plus-lg"),
-    "refresh": ("refresh-cw", "arrow-clockwise"),
-    "search": ("search",),
-    "settings": ("settings", "gear"),
-    "trash": ("trash", "trash-2"),
-    "up": ("chevron-up",),
-    "upload": ("upload",),
-    "user": ("user", "person"),
-}
+KIT_ICONS: dict[str, list[str]] = _PLAIN["icon_files"]
 """File names of an icon in the kits, the first that is there."""
 assert set(KIT_ICONS) == set(ICONS), "an icon of the sheets has no file names in the kits"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Protocol
 
@@ -153,13 +153,17 @@ def near_miss_of(task: DesktopTask) -> tuple[Intent, ...]:
     """What a task brings as its near miss, or else its plan with one slip: in the last text or answer that says
     something, or in the last figure keyed in. Raises `ValueError` for a plan without any, whose family must bring one.
     """
-    if task.near_miss:
-        return task.near_miss
-    # From the end: a slip in the last text is nearest to what was asked.
-    for at in reversed(range(len(task.plan))):
-        if slip := _slip(task.plan[at]):
-            return (*task.plan[:at], slip, *task.plan[at + 1 :])
+    if slipped := task.near_miss or next(slips_of(task.plan), ()):
+        return slipped
     raise ValueError(f"task {task.name}: nothing in its plan can be mistaken; give it a near miss of its own")
+
+
+def slips_of(plan: Sequence[Intent]) -> Iterator[tuple[Intent, ...]]:
+    """A plan with one slip, for each of its texts, answers and keyed figures in which one can be made."""
+    # From the end: a slip in the last text is nearest to what was asked.
+    for at in reversed(range(len(plan))):
+        if slip := _slip(plan[at]):
+            yield (*plan[:at], slip, *plan[at + 1 :])
 
 
 def _slip(intent: Intent) -> Intent | None:
