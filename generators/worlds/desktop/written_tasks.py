@@ -6,20 +6,22 @@ with the meaning of a rule, a sealed desktop shows: `try_out`.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import islice, starmap
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, Union
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, with_config
+from typing_extensions import TypedDict
 
 from generators.tasks.world_interface import WorldError
 from generators.worlds.desktop.check import gate
-from generators.worlds.desktop.desktop_task import DesktopTask, Intent, rest
+from generators.worlds.desktop.desktop_task import DesktopTask, rest
 from generators.worlds.desktop.desktop_world import DesktopWorld
 from generators.worlds.desktop.making import task
 from generators.worlds.desktop.plan import near_miss_of, prove, refute, slips_of
-from generators.worlds.desktop.program import DesktopProgram
 from generators.worlds.desktop.programs import called
 from generators.worlds.desktop.tasks_files import LIST_VIEW, VIEW_FILE
 
@@ -39,58 +41,81 @@ _TERMINALS = ("xfce4-terminal", "claws-mail")
 """Programs that carry out what is typed, or may: a model's words aren't run, not even sealed off."""
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST:
-        raise ValueError(f"expected a text of at most {LONGEST} characters, found {value!r:.60}")
-    return value
+Text = Annotated[str, Field(max_length=LONGEST)]
+# A list of nothing is among the lines of any file.
+Texts = Annotated[list[Text], Field(min_length=1, max_length=MOST_INTENTS)]
+Cells = Annotated[dict[Text, Text], Field(min_length=1, max_length=MOST_INTENTS)]
 
 
-def _texts(value: object) -> list[str]:
-    # A list of nothing is among the lines of any file.
-    if not isinstance(value, list) or not 0 < len(value) <= MOST_INTENTS:
-        raise ValueError(f"expected a list of 1 to {MOST_INTENTS} texts, found {value!r:.60}")
-    return [_text(one) for one in value]
-
-
-def _path(value: object) -> str:
-    """A visible file or folder of the home folder, no program starter."""
-    path = PurePosixPath(_text(value))
+def _path(value: str) -> str:
+    path = PurePosixPath(value)
     named = path.as_posix() == value and path.parts and not path.is_absolute() and "\0" not in value
     if not named or any(part.startswith(".") for part in path.parts) or path.suffix == ".desktop":
         raise ValueError(f"expected a path of visible names below the home folder, found {value!r:.60}")
-    return path.as_posix()
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"expected true or false, found {value!r:.60}")
     return value
 
 
-def _cells(value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or not 0 < len(value) <= MOST_INTENTS:
-        raise ValueError(f"expected an object of 1 to {MOST_INTENTS} cells, found {value!r:.60}")
-    return {_text(name): _text(entered) for name, entered in value.items()}
+def _program(name: str) -> str:
+    known = called(name)
+    # Without a tree nothing can be aimed at by role and name.
+    if known is None or known.name in _TERMINALS or not known.tree:
+        raise ValueError(f"expected a program with elements that runs no commands, found {name!r:.60}")
+    return name
 
 
-def _scalar(value: object) -> str | bool | int:
-    return value if isinstance(value, bool | int) else _text(value)
+def _intent(words: list[str]) -> list[str]:
+    kind, said = words[0], words[1:]
+    if kind not in INTENTS or (len(said) != INTENTS[kind] if kind != "key" else not 0 < len(said) < 5):
+        raise ValueError(f"expected one of {', '.join(INTENTS)} with its words, found {words!r:.80}")
+    if kind == "launch":
+        _program(said[0])
+    keys, aims = {word.lower() for word in said}, kind in ("click", "double", "drag")
+    if (kind == "key" and any(keys >= opening for opening in OPENING)) or (aims and "terminal" in " ".join(keys)):
+        raise ValueError(f"expected nothing that opens a terminal, found {words!r:.80}")
+    return words
 
 
-CHECKS: dict[str, dict[str, Callable[[object], object]]] = {
-    "file": {"path": _path, "text": _text},
-    "has": {"path": _path, "lines": _texts},
-    "gone": {"path": _path},
-    "folder": {"path": _path},
-    "cells": {"path": _path, "cells": _cells},
-    "paragraphs": {"path": _path, "lines": _texts},
-    "setting": {"key": _text, "is": _scalar},
-    "process": {"program": _text, "running": _flag},
-    "window": {"app": _text, "role": _text, "text": _text},
-    "answer": {"is": _text, "not": _texts},
+HomePath = Annotated[Text, AfterValidator(_path)]
+CHECKS: dict[str, dict[str, Any]] = {
+    "file": {"path": HomePath, "text": Text},
+    "has": {"path": HomePath, "lines": Texts},
+    "gone": {"path": HomePath},
+    "folder": {"path": HomePath},
+    "cells": {"path": HomePath, "cells": Cells},
+    "paragraphs": {"path": HomePath, "lines": Texts},
+    "setting": {"key": Text, "is": Text | bool | int},
+    "process": {"program": Text, "running": bool},
+    "window": {"app": Text, "role": Text, "text": Text},
+    "answer": {"is": Text, "not": NotRequired[Texts]},
 }
-"""The checks that a rule may have, and what each of their entries is (`not` may be left out). Those with digests are
-ours to write."""
+"""The checks that a rule may have, and what each of their entries is. Those with digests are ours to write."""
+_STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+def _form(kind: str, entries: dict[str, Any]) -> Any:
+    # Entries are called `is` and `not`, which no class can say.
+    made: Any = TypedDict(kind, {"check": Literal[kind], **entries})  # type: ignore[misc,operator]
+    return with_config(_STRICT)(made)
+
+
+_CHECK: Any = Annotated[Union[tuple(starmap(_form, CHECKS.items()))], Field(discriminator="check")]  # noqa: UP007
+Way = Annotated[list[Annotated[Texts, AfterValidator(_intent)]], Field(min_length=1, max_length=MOST_INTENTS)]
+
+
+class _Start(BaseModel):
+    model_config = _STRICT
+    program: Annotated[Text, AfterValidator(_program)]
+    files: Annotated[dict[HomePath, Text], Field(max_length=MOST)]
+    open: HomePath | None = None
+
+
+class _Written(BaseModel):
+    model_config = _STRICT
+    goal: Text
+    start: _Start
+    checks: Annotated[list[_CHECK], Field(min_length=1, max_length=MOST)]
+    plan: Way
+    near_miss: Way
 
 
 def read_task(name: str, written: Mapping[str, str]) -> DesktopTask:
@@ -100,31 +125,22 @@ def read_task(name: str, written: Mapping[str, str]) -> DesktopTask:
     if (length := sum(len(written[field]) for field in FIELDS)) > MOST * LONGEST:
         raise ValueError(f"task: expected at most {MOST * LONGEST} characters, found {length}")
     try:
-        start, checks, plan, near = (json.loads(written[field]) for field in FIELDS[1:])
+        read = _Written(goal=written["goal"], **{field: json.loads(written[field]) for field in FIELDS[1:]})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))[:60]
+        raise ValueError(f"{where}: expected data of the form: {first['msg']}, found {first['input']!r:.60}") from error
     except (ValueError, RecursionError) as error:
         raise ValueError(f"task: expected JSON, found {error}"[:200]) from error
-    if not isinstance(start, dict) or not {"program", "files"} <= start.keys() <= {"program", "files", "open"}:
-        raise ValueError(f"start: expected program, files and open, found {start!r:.80}")
-    if not isinstance(checks, list) or not 0 < len(checks) <= MOST:
-        raise ValueError(f"checks: expected a list of 1 to {MOST}, found {checks!r:.60}")
-    files, read, program = start["files"], [_check(one) for one in checks], _program(start["program"])
-    if not isinstance(files, dict) or len(files) > MOST:
-        raise ValueError(f"files: expected an object of at most {MOST}, found {files!r:.60}")
-    files = {_path(path): _text(text) for path, text in files.items()}
-    made = task(
-        name,
-        start["program"],
-        " ".join(written["goal"].split()),
-        [_intent(one) for one in _listed(plan)],
-        *read,
-        # Its other view tells nothing of files.
-        files={**files, VIEW_FILE: LIST_VIEW} if program.name == "thunar" else files,
-        opened=_path(start["open"]) if start.get("open") else "",
-        near=[_intent(one) for one in _listed(near)],
-    )
+    start, known = read.start, called(read.start.program)
+    # The other view of the file manager tells nothing of files.
+    files = start.files | ({VIEW_FILE: LIST_VIEW} if known and known.name == "thunar" else {})
+    plan, near = ([tuple(words) for words in way] for way in (read.plan, read.near_miss))
+    goal, opened = " ".join(read.goal.split()), start.open or ""
+    made = task(name, start.program, goal, plan, *read.checks, files=files, opened=opened, near=near)
     # Without it a rule says nothing of the damage that somebody does on the way.
-    others = rest(made.start["files"], *(str(check["path"]) for check in read if "path" in check))
-    return replace(made, checks=(*read, others))
+    others = rest(made.start["files"], *(str(check["path"]) for check in read.checks if "path" in check))
+    return replace(made, checks=(*read.checks, others))
 
 
 def written_form(made: DesktopTask) -> dict[str, str]:
@@ -135,46 +151,6 @@ def written_form(made: DesktopTask) -> dict[str, str]:
     checks = [check for check in made.checks if check["check"] in CHECKS]
     parts = (start, checks, made.plan, near_miss_of(made))
     return {"goal": made.goal, **{field: json.dumps(part) for field, part in zip(FIELDS[1:], parts, strict=True)}}
-
-
-def _program(name: object) -> DesktopProgram:
-    known = called(_text(name))
-    # Without a tree nothing can be aimed at by role and name.
-    if known is None or known.name in _TERMINALS or not known.tree:
-        raise ValueError(f"program: expected one with elements that runs no commands, found {name!r:.60}")
-    return known
-
-
-def _check(given: object) -> dict[str, Any]:
-    kind = given.get("check") if isinstance(given, dict) else None
-    form = CHECKS.get(kind) if isinstance(kind, str) else None
-    if (
-        not isinstance(given, dict)
-        or form is None
-        or not form.keys() - {"not"} <= given.keys() - {"check"} <= form.keys()
-    ):
-        known = "; ".join(f"{name} with {', '.join(entries)}" for name, entries in CHECKS.items())
-        raise ValueError(f"check: expected one of {known}; found {given!r:.80}")
-    return {"check": kind, **{entry: read(given[entry]) for entry, read in form.items() if entry in given}}
-
-
-def _listed(plan: object) -> list[object]:
-    if not isinstance(plan, list) or not 0 < len(plan) <= MOST_INTENTS:
-        raise ValueError(f"plan: expected a list of 1 to {MOST_INTENTS} intents, found {plan!r:.60}")
-    return plan
-
-
-def _intent(given: object) -> Intent:
-    words = _texts(given)
-    kind, said = words[0], words[1:]
-    if kind not in INTENTS or (len(said) != INTENTS[kind] if kind != "key" else not 0 < len(said) < 5):
-        raise ValueError(f"intent: expected one of {', '.join(INTENTS)} with its words, found {words!r:.80}")
-    if kind == "launch":
-        _program(said[0])
-    keys, aims = {word.lower() for word in said}, kind in ("click", "double", "drag")
-    if (kind == "key" and any(keys >= opening for opening in OPENING)) or (aims and "terminal" in " ".join(keys)):
-        raise ValueError(f"intent: expected nothing that opens a terminal, found {words!r:.80}")
-    return (kind, *said)
 
 
 def try_out(made: DesktopTask, world: DesktopWorld) -> None:
