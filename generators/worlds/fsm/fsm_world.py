@@ -17,21 +17,7 @@ from generators.worlds.fsm.layout import SCROLL_PX
 from generators.worlds.fsm.machine import Fired, Machine, address_of
 from generators.worlds.fsm.sites import make_site
 from generators.worlds.nano_text import nano_text_css
-from schemas.action_types import (
-    CallUser,
-    Click,
-    DoubleClick,
-    Finished,
-    Hotkey,
-    Hover,
-    Launch,
-    PressBack,
-    PressEnter,
-    Scroll,
-    SelectOption,
-    Type,
-    Wait,
-)
+from schemas import action_types
 from schemas.actions import Action, direction_of
 from schemas.coordinates import box_to_unit
 from schemas.ids import digest
@@ -136,11 +122,11 @@ class FsmWorld(BrowserWorld):
         """See `World.act`."""
         with self.browser_errors(action):
             super().act(action)
-            if isinstance(action, Type | Hotkey | PressEnter):
+            if isinstance(action, action_types.Type | action_types.Hotkey | action_types.PressEnter):
                 # Typing redraws nothing by itself; now what is shown follows what was typed.
                 self.page.evaluate("fsmHold()")
 
-    def _hotkey(self, action: Hotkey) -> None:
+    def _hotkey(self, action: action_types.Hotkey) -> None:
         *held, last = [chord_of((key,)) for key in action.keys]
         # Other keys do nothing on a site; sent to Chromium they might do something of the browser's.
         if all(key in _HEARD for key in held) and (held or last in _HEARD):
@@ -148,21 +134,21 @@ class FsmWorld(BrowserWorld):
 
 
 FsmWorld.acts = {
-    Click: lambda world, action: world.page.mouse.click(*world.pixel(action.box)),
-    DoubleClick: lambda world, action: world.page.mouse.dblclick(*world.pixel(action.box)),
-    Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
-    Type: lambda world, action: world.page.keyboard.insert_text(one_line(action.content)),
-    Scroll: lambda world, action: world.page.evaluate(
+    action_types.Click: lambda world, action: world.page.mouse.click(*world.pixel(action.box)),
+    action_types.DoubleClick: lambda world, action: world.page.mouse.dblclick(*world.pixel(action.box)),
+    action_types.Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
+    action_types.Type: lambda world, action: world.page.keyboard.insert_text(one_line(action.content)),
+    action_types.Scroll: lambda world, action: world.page.evaluate(
         "by => fsmScroll(by)", {"down": world.stroke_px, "up": -world.stroke_px}.get(direction_of(action), 0)
     ),
-    Hotkey: FsmWorld._hotkey,
-    PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
-    PressBack: lambda world, _: world.page.evaluate("fsmBack()"),
-    Launch: lambda world, action: world.page.evaluate("url => fsmLaunch(url)", action.url),
-    SelectOption: choose,
-    Wait: lambda world, _: None,
-    Finished: lambda world, _: None,
-    CallUser: lambda world, _: None,
+    action_types.Hotkey: FsmWorld._hotkey,
+    action_types.PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
+    action_types.PressBack: lambda world, _: world.page.evaluate("fsmBack()"),
+    action_types.Launch: lambda world, action: world.page.evaluate("url => fsmLaunch(url)", action.url),
+    action_types.SelectOption: choose,
+    action_types.Wait: lambda world, _: None,
+    action_types.Finished: lambda world, _: None,
+    action_types.CallUser: lambda world, _: None,
 }
 
 

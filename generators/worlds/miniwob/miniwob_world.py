@@ -26,21 +26,7 @@ from generators.worlds.browser_world import BrowserWorld
 from generators.worlds.miniwob.html import NO_LIMIT_MS, page_of
 from generators.worlds.nano_text import nano_text_css
 from generators.worlds.start_checks import check_start
-from schemas.action_types import (
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    Hotkey,
-    Hover,
-    PressEnter,
-    RightClick,
-    Scroll,
-    SelectOption,
-    Type,
-    Wait,
-)
+from schemas import action_types
 from schemas.actions import Action
 from schemas.coordinates import box_to_unit
 from schemas.ids import digest
@@ -163,7 +149,7 @@ class MiniwobWorld(BrowserWorld):
 
     def act(self, action: Action) -> None:
         """See `World.act`; afterwards timers and animations of one second have run."""
-        if isinstance(action, Finished | CallUser):
+        if isinstance(action, action_types.Finished | action_types.CallUser):
             return
         # Finished and CallUser returned above; an action that the page doesn't know changes nothing either.
         self._untouched = self._untouched and type(action) not in self.acts
@@ -172,11 +158,11 @@ class MiniwobWorld(BrowserWorld):
         self.page.evaluate("ms => vesperPass(ms)", SETTLE_MS)
 
     def _click(self, action: Any) -> None:
-        (self.page.mouse.dblclick if isinstance(action, DoubleClick) else self.page.mouse.click)(
+        (self.page.mouse.dblclick if isinstance(action, action_types.DoubleClick) else self.page.mouse.click)(
             *self.pixel(action.box)
         )
 
-    def _scroll(self, action: Scroll) -> None:
+    def _scroll(self, action: action_types.Scroll) -> None:
         way = {"down": STROKE_PX, "up": -STROKE_PX}.get(action.direction, 0)
         point = self.pixel(action.start or (500, 700))
         if action.start and action.end:
@@ -185,22 +171,22 @@ class MiniwobWorld(BrowserWorld):
         # By script: the wheel is animated, and its end depends on the machine.
         self.page.evaluate("([x, y, dy]) => vesperScroll(x, y, dy)", [*point, way])
 
-    def _hotkey(self, action: Hotkey) -> None:
+    def _hotkey(self, action: action_types.Hotkey) -> None:
         self.page.keyboard.press(key_chord(action.keys))
 
 
 MiniwobWorld.acts = {
-    Click: MiniwobWorld._click,
-    DoubleClick: MiniwobWorld._click,
-    Drag: lambda world, action: world.drag(action, steps=4),
-    Scroll: MiniwobWorld._scroll,
-    Hotkey: MiniwobWorld._hotkey,
-    Type: lambda world, action: world.page.keyboard.type(action.content),
-    PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
-    Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
-    RightClick: BrowserWorld.right_click,
-    SelectOption: BrowserWorld.select,
-    Wait: lambda world, _: None,  # the second that passes does it
+    action_types.Click: MiniwobWorld._click,
+    action_types.DoubleClick: MiniwobWorld._click,
+    action_types.Drag: lambda world, action: world.drag(action, steps=4),
+    action_types.Scroll: MiniwobWorld._scroll,
+    action_types.Hotkey: MiniwobWorld._hotkey,
+    action_types.Type: lambda world, action: world.page.keyboard.type(action.content),
+    action_types.PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
+    action_types.Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
+    action_types.RightClick: BrowserWorld.right_click,
+    action_types.SelectOption: BrowserWorld.select,
+    action_types.Wait: lambda world, _: None,  # the second that passes does it
 }
 
 

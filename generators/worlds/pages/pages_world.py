@@ -10,23 +10,7 @@ from generators.worlds.browser_world import BrowserWorld
 from generators.worlds.pages.own_pages import APPS, OwnPages, PageElement, open_pages
 from generators.worlds.pages.page_task import TITLES
 from generators.worlds.start_checks import check_start
-from schemas.action_types import (
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    Hotkey,
-    Hover,
-    Launch,
-    LongPress,
-    PressBack,
-    PressEnter,
-    PressHome,
-    Scroll,
-    Type,
-    Wait,
-)
+from schemas import action_types
 from schemas.actions import direction_of
 from schemas.ids import digest
 
@@ -67,7 +51,7 @@ class PagesWorld(BrowserWorld):
     def state(self) -> dict[str, Any]:
         return self.pages.state()
 
-    def _scroll(self, action: Scroll) -> None:
+    def _scroll(self, action: action_types.Scroll) -> None:
         # With two points the finger's path decides how far; without them a wheel's notch does.
         if self.platform == "mobile" and action.start and action.end:
             path = [*self.pixel(action.start), *self.pixel(action.end)]
@@ -85,36 +69,36 @@ class PagesWorld(BrowserWorld):
         # Out of the way, so that no hover shows in the next picture.
         page.mouse.move(0, 0)
 
-    def _drag(self, action: Drag) -> None:
+    def _drag(self, action: action_types.Drag) -> None:
         self.drag(action)
         self.page.mouse.move(0, 0)
 
-    def _launch(self, action: Launch) -> None:
+    def _launch(self, action: action_types.Launch) -> None:
         # By the title, which is what the screen shows; keys of apps are ours.
         app = next((app for app, title in TITLES.items() if title == action.app), None)
         if app is not None:  # an app that isn't there opens nothing
             self.page.evaluate("app => vesperOpen(app)", app)
 
-    def _hotkey(self, action: Hotkey) -> None:
+    def _hotkey(self, action: action_types.Hotkey) -> None:
         self.page.keyboard.press(key_chord(action.keys))
 
 
 PagesWorld.acts = {
-    Click: BrowserWorld.click,
-    DoubleClick: BrowserWorld.click,
-    LongPress: BrowserWorld.click,
-    Scroll: PagesWorld._scroll,
-    Drag: PagesWorld._drag,
-    Launch: PagesWorld._launch,
-    Hotkey: PagesWorld._hotkey,
-    Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
-    Type: lambda world, action: world.page.keyboard.type(action.content),
-    PressBack: lambda world, _: world.page.evaluate("vesperBack()"),
-    PressHome: lambda world, _: world.page.evaluate("vesperHome()"),
-    PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
-    Wait: lambda world, _: world.page.evaluate("vesperTick()"),
-    Finished: lambda world, _: None,
-    CallUser: lambda world, _: None,
+    action_types.Click: BrowserWorld.click,
+    action_types.DoubleClick: BrowserWorld.click,
+    action_types.LongPress: BrowserWorld.click,
+    action_types.Scroll: PagesWorld._scroll,
+    action_types.Drag: PagesWorld._drag,
+    action_types.Launch: PagesWorld._launch,
+    action_types.Hotkey: PagesWorld._hotkey,
+    action_types.Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
+    action_types.Type: lambda world, action: world.page.keyboard.type(action.content),
+    action_types.PressBack: lambda world, _: world.page.evaluate("vesperBack()"),
+    action_types.PressHome: lambda world, _: world.page.evaluate("vesperHome()"),
+    action_types.PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
+    action_types.Wait: lambda world, _: world.page.evaluate("vesperTick()"),
+    action_types.Finished: lambda world, _: None,
+    action_types.CallUser: lambda world, _: None,
 }
 
 

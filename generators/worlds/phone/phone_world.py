@@ -30,21 +30,7 @@ from generators.worlds.browser_world import BrowserWorld
 from generators.worlds.nano_text import nano_text_css
 from generators.worlds.phone.snapshot import START_KEYS, TITLES, start_snapshot
 from generators.worlds.start_checks import check_start
-from schemas.action_types import (
-    CallUser,
-    Click,
-    Drag,
-    Finished,
-    Launch,
-    LongPress,
-    PressBack,
-    PressEnter,
-    PressHome,
-    PressRecent,
-    Scroll,
-    Type,
-    Wait,
-)
+from schemas import action_types
 from schemas.actions import SYNTHESISED_PATHS
 from schemas.ids import digest
 
@@ -153,14 +139,14 @@ class PhoneWorld(BrowserWorld):
         steps = [(x1 + (x2 - x1) * i / MOVES, y1 + (y2 - y1) * i / MOVES) for i in range(MOVES + 1)]
         self.touch(steps, 0.3)
 
-    def _scroll(self, action: Scroll) -> None:
+    def _scroll(self, action: action_types.Scroll) -> None:
         if action.start and action.end:
             self._swipe(action.start, action.end)
         else:
             # Without points the platform's usual path for that direction.
             self._swipe(*SYNTHESISED_PATHS[action.direction])
 
-    def _launch(self, action: Launch) -> None:
+    def _launch(self, action: action_types.Launch) -> None:
         if action.url:
             # Links of other schemes would leave the phone.
             if not action.url.startswith("vesper://"):
@@ -171,24 +157,24 @@ class PhoneWorld(BrowserWorld):
         if app is not None:  # an app that isn't there opens nothing
             self.call("show", app)
 
-    def _call_user(self, action: CallUser) -> None:
+    def _call_user(self, action: action_types.CallUser) -> None:
         self.answer = action.content
 
 
 PhoneWorld.acts = {
-    Click: lambda world, action: world.touch([world.pixel(action.box)], TAP_S),
-    LongPress: lambda world, action: world.touch([world.pixel(action.box)], HOLD_S),
-    Drag: lambda world, action: world._swipe(action.start, action.end),
-    Scroll: PhoneWorld._scroll,
-    Type: lambda world, action: world.call("commit", action.content),
-    Launch: PhoneWorld._launch,
-    Wait: lambda world, _: world.call("wait", WAIT_S),
-    PressBack: lambda world, _: world.call("key", "BACK"),
-    PressHome: lambda world, _: world.call("key", "HOME"),
-    PressEnter: lambda world, _: world.call("key", "ENTER"),
-    PressRecent: lambda world, _: world.call("key", "APP_SWITCH"),
-    Finished: lambda world, _: None,
-    CallUser: PhoneWorld._call_user,
+    action_types.Click: lambda world, action: world.touch([world.pixel(action.box)], TAP_S),
+    action_types.LongPress: lambda world, action: world.touch([world.pixel(action.box)], HOLD_S),
+    action_types.Drag: lambda world, action: world._swipe(action.start, action.end),
+    action_types.Scroll: PhoneWorld._scroll,
+    action_types.Type: lambda world, action: world.call("commit", action.content),
+    action_types.Launch: PhoneWorld._launch,
+    action_types.Wait: lambda world, _: world.call("wait", WAIT_S),
+    action_types.PressBack: lambda world, _: world.call("key", "BACK"),
+    action_types.PressHome: lambda world, _: world.call("key", "HOME"),
+    action_types.PressEnter: lambda world, _: world.call("key", "ENTER"),
+    action_types.PressRecent: lambda world, _: world.call("key", "APP_SWITCH"),
+    action_types.Finished: lambda world, _: None,
+    action_types.CallUser: PhoneWorld._call_user,
 }
 
 

@@ -18,22 +18,7 @@ from generators.devices.browser import Camera, Viewport, key_chord, open_browser
 from generators.tasks.world_interface import Observation, ScreenElement, WorldError
 from generators.worlds.browser_world import ARROWS, BrowserWorld
 from generators.worlds.web_reader import READER, ObservedElement, seen_of
-from schemas.action_types import (
-    CallUser,
-    Click,
-    DoubleClick,
-    Finished,
-    Hotkey,
-    Hover,
-    Launch,
-    PressBack,
-    PressEnter,
-    RightClick,
-    Scroll,
-    SelectOption,
-    Type,
-    Wait,
-)
+from schemas import action_types
 from schemas.actions import Action, direction_of
 from schemas.ids import digest
 
@@ -186,30 +171,30 @@ class WebWorld(BrowserWorld):
         with self.browser_errors(action):
             super().act(action)
 
-    def _click(self, action: Click | DoubleClick) -> None:
+    def _click(self, action: action_types.Click | action_types.DoubleClick) -> None:
         self.click(action)
         self._settle(ACT_MS)
 
-    def _right_click(self, action: RightClick) -> None:
+    def _right_click(self, action: action_types.RightClick) -> None:
         self.right_click(action)
         self._settle(ACT_MS)
 
-    def _select(self, action: SelectOption) -> None:
+    def _select(self, action: action_types.SelectOption) -> None:
         self.select(action)
         self._settle(ACT_MS)
 
-    def _hover(self, action: Hover) -> None:
+    def _hover(self, action: action_types.Hover) -> None:
         self.page.mouse.move(*self.pixel(action.box))
         self._settle(ACT_MS)
 
-    def _scroll(self, action: Scroll) -> None:
+    def _scroll(self, action: action_types.Scroll) -> None:
         x, y = ARROWS.get(direction_of(action), (0, 0))
         at = self.pixel(action.start) if action.start else self.pixel((500, 500))
         # By script: the wheel is animated, and its end depends on the machine.
         self.page.evaluate("([x, y, dx, dy]) => vesperScroll(x, y, dx, dy)", [*at, x * SCROLL_PX, y * SCROLL_PX])
         self._settle(ACT_MS)
 
-    def _type(self, action: Type) -> None:
+    def _type(self, action: action_types.Type) -> None:
         self.page.keyboard.type(action.content)
         self._settle(ACT_MS)
 
@@ -217,7 +202,7 @@ class WebWorld(BrowserWorld):
         self.page.keyboard.press(key_chord(keys))
         self._settle(ACT_MS)
 
-    def _hotkey(self, action: Hotkey) -> None:
+    def _hotkey(self, action: action_types.Hotkey) -> None:
         if tuple(key.lower() for key in action.keys) == ("alt", "left"):
             self._back(action)
         else:
@@ -228,7 +213,7 @@ class WebWorld(BrowserWorld):
             self.page.go_back(wait_until="load")
             self._settle(LOAD_MS)
 
-    def _launch(self, action: Launch) -> None:
+    def _launch(self, action: action_types.Launch) -> None:
         """A page by its relative name or its URL; what isn't there opens nothing."""
         name = action.url if action.url in self.pages else self.inner(action.url)
         if name:
@@ -236,20 +221,20 @@ class WebWorld(BrowserWorld):
 
 
 WebWorld.acts = {
-    Click: WebWorld._click,
-    DoubleClick: WebWorld._click,
-    RightClick: WebWorld._right_click,
-    SelectOption: WebWorld._select,
-    Hover: WebWorld._hover,
-    Scroll: WebWorld._scroll,
-    Type: WebWorld._type,
-    Hotkey: WebWorld._hotkey,
-    PressBack: WebWorld._back,
-    Launch: WebWorld._launch,
-    PressEnter: lambda world, _: world._press(("enter",)),
-    Wait: lambda world, _: world._settle(WAIT_MS),
-    Finished: lambda world, _: None,
-    CallUser: lambda world, _: None,
+    action_types.Click: WebWorld._click,
+    action_types.DoubleClick: WebWorld._click,
+    action_types.RightClick: WebWorld._right_click,
+    action_types.SelectOption: WebWorld._select,
+    action_types.Hover: WebWorld._hover,
+    action_types.Scroll: WebWorld._scroll,
+    action_types.Type: WebWorld._type,
+    action_types.Hotkey: WebWorld._hotkey,
+    action_types.PressBack: WebWorld._back,
+    action_types.Launch: WebWorld._launch,
+    action_types.PressEnter: lambda world, _: world._press(("enter",)),
+    action_types.Wait: lambda world, _: world._settle(WAIT_MS),
+    action_types.Finished: lambda world, _: None,
+    action_types.CallUser: lambda world, _: None,
 }
 
 

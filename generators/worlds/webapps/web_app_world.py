@@ -14,24 +14,7 @@ from generators.tasks.world_interface import Observation, ScreenElement, WorldEr
 from generators.worlds.browser_world import ARROWS, BrowserWorld
 from generators.worlds.webapps.reading import STILL, element_of, read_elements
 from generators.worlds.webapps.server import WebAppServer
-from schemas.action_types import (
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    Hotkey,
-    Hover,
-    Launch,
-    LongPress,
-    PressBack,
-    PressEnter,
-    RightClick,
-    Scroll,
-    SelectOption,
-    Type,
-    Wait,
-)
+from schemas import action_types
 from schemas.actions import Action, direction_of
 from schemas.ids import digest
 
@@ -264,24 +247,24 @@ class WebAppWorld(BrowserWorld):
                 return self._settle()
             said = str(error).partition("\n")[0][:120]
             raise WorldError(f"{self.name}: {type(action).__name__} failed: {said}") from None
-        if not isinstance(action, Finished | CallUser):
+        if not isinstance(action, action_types.Finished | action_types.CallUser):
             self._settle()
 
-    def _hold(self, action: LongPress) -> None:
+    def _hold(self, action: action_types.LongPress) -> None:
         # By hand: Playwright's click has no duration that pages notice.
         self.page.mouse.move(*self.pixel(action.box))
         self.page.mouse.down()
         self.page.wait_for_timeout(HOLD_MS)
         self.page.mouse.up()
 
-    def _scroll(self, action: Scroll) -> None:
+    def _scroll(self, action: action_types.Scroll) -> None:
         x, y = ARROWS.get(direction_of(action), (0, 0))
         self.page.mouse.move(*self.pixel(action.start or (500, 500)))
         self.page.mouse.wheel(x * SCROLL_PX, y * SCROLL_PX)
         # Wheel events come later, without any request to wait for.
         self.page.wait_for_timeout(50)  # the wheel's turn reaches the page by itself, after the call
 
-    def _type(self, action: Type) -> None:
+    def _type(self, action: action_types.Type) -> None:
         """Text goes in as a paste would, byte for byte; a list (`select`) chooses by the keys that are typed."""
         # A native list takes keys and no pasted text.
         focused = self.page.evaluate("document.activeElement ? document.activeElement.localName : ''")
@@ -295,7 +278,7 @@ class WebAppWorld(BrowserWorld):
             if line:
                 self.page.keyboard.insert_text(line)
 
-    def _hotkey(self, action: Hotkey) -> None:
+    def _hotkey(self, action: action_types.Hotkey) -> None:
         if tuple(key.lower() for key in action.keys) == ("alt", "left"):
             self._back(action)
             return
@@ -309,7 +292,7 @@ class WebAppWorld(BrowserWorld):
         if past > 0:
             self.page.go_back(wait_until="load", timeout=LOAD_MS)
 
-    def _launch(self, action: Launch) -> None:
+    def _launch(self, action: action_types.Launch) -> None:
         """A path of the app, alone or behind a loopback host (any port); what isn't the app's opens nothing."""
         try:
             parts = urlsplit(action.url)
@@ -329,22 +312,22 @@ def _answer(dialog: Dialog) -> None:
 
 
 WebAppWorld.acts = {
-    Click: lambda world, action: world.page.mouse.click(*world.pixel(action.box)),
-    DoubleClick: lambda world, action: world.page.mouse.dblclick(*world.pixel(action.box)),
-    Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
-    RightClick: BrowserWorld.right_click,
-    SelectOption: BrowserWorld.select,
-    LongPress: WebAppWorld._hold,
-    Drag: lambda world, action: world.drag(action, steps=8),
-    Scroll: WebAppWorld._scroll,
-    Type: WebAppWorld._type,
-    Hotkey: WebAppWorld._hotkey,
-    PressBack: WebAppWorld._back,
-    Launch: WebAppWorld._launch,
-    PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
-    Wait: lambda world, _: world.page.wait_for_timeout(WAIT_MS),
-    Finished: lambda world, _: None,
-    CallUser: lambda world, _: None,
+    action_types.Click: lambda world, action: world.page.mouse.click(*world.pixel(action.box)),
+    action_types.DoubleClick: lambda world, action: world.page.mouse.dblclick(*world.pixel(action.box)),
+    action_types.Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
+    action_types.RightClick: BrowserWorld.right_click,
+    action_types.SelectOption: BrowserWorld.select,
+    action_types.LongPress: WebAppWorld._hold,
+    action_types.Drag: lambda world, action: world.drag(action, steps=8),
+    action_types.Scroll: WebAppWorld._scroll,
+    action_types.Type: WebAppWorld._type,
+    action_types.Hotkey: WebAppWorld._hotkey,
+    action_types.PressBack: WebAppWorld._back,
+    action_types.Launch: WebAppWorld._launch,
+    action_types.PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
+    action_types.Wait: lambda world, _: world.page.wait_for_timeout(WAIT_MS),
+    action_types.Finished: lambda world, _: None,
+    action_types.CallUser: lambda world, _: None,
 }
 
 
