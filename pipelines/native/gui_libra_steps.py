@@ -12,22 +12,8 @@ from pipelines.mapping.items import ItemError, bad_values, picture_bytes
 from pipelines.mapping.points import in_frame
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import has_steps, turns, without_pictures
+from schemas import action_types
 from schemas.action_types import ActionSpace, speaks
-from schemas.actions import (
-    Action,
-    Click,
-    Finished,
-    Launch,
-    LongPress,
-    Point,
-    PressBack,
-    PressHome,
-    Scroll,
-    SelectOption,
-    Type,
-    Wait,
-    pressed,
-)
 from schemas.coordinates import ScreenBox, centre, screen_box
 
 _INSTRUCTION = re.compile(
@@ -169,7 +155,7 @@ def _numbers(value: object, count: int) -> bool:
     )
 
 
-def actions_of(step: Step, space: ActionSpace) -> tuple[str, list[Action], bool, list[str]]:
+def actions_of(step: Step, space: ActionSpace) -> tuple[str, list[action_types.Action], bool, list[str]]:
     """Word, actions, whether something was lost, rules. Raises `ItemError`."""
     if step.kind in _NULLS:
         raise ItemError("missing_field", "no type of action", OTHER)
@@ -180,34 +166,34 @@ def actions_of(step: Step, space: ActionSpace) -> tuple[str, list[Action], bool,
         return word, *_made(step, word, space)
 
 
-def _made(step: Step, word: str, space: ActionSpace) -> tuple[list[Action], bool, list[str]]:
+def _made(step: Step, word: str, space: ActionSpace) -> tuple[list[action_types.Action], bool, list[str]]:
     if word == "Swipe":
         raise ItemError("ambiguous_direction", f"{step.value!r:.60}: the finger's or the view's", word)
-    if word == "Select" and step.value not in _NULLS and speaks(space, SelectOption):
-        return [SelectOption(_point(step, word), _text(step, word))], False, []
+    if word == "Select" and step.value not in _NULLS and speaks(space, action_types.SelectOption):
+        return [action_types.SelectOption(_point(step, word), _text(step, word))], False, []
     if word in ("Click", "LongPress", "Select"):
         # Without SelectOption the click that opens the list is kept.
         at = _point(step, word)
-        select = word == "Select"
-        return [LongPress(at) if word == "LongPress" else Click(at)], select, ["select_as_click"] if select else []
+        made = action_types.LongPress(at) if word == "LongPress" else action_types.Click(at)
+        return [made], word == "Select", ["select_as_click"] if word == "Select" else []
     if word == "Write":
         # Typing without a point goes to what has the focus.
-        place: list[Action] = [] if step.point in _NULLS else [Click(_point(step, word))]
-        return [*place, Type(_text(step, word))], False, []
+        place: list[action_types.Action] = [] if step.point in _NULLS else [action_types.Click(_point(step, word))]
+        return [*place, action_types.Type(_text(step, word))], False, []
     if word == "Wait":
-        return [Wait()], True, []
+        return [action_types.Wait()], True, []
     if word in ("NavigateBack", "NavigateHome"):
-        return [PressBack() if word == "NavigateBack" else PressHome()], False, []
+        return [action_types.PressBack() if word == "NavigateBack" else action_types.PressHome()], False, []
     if word == "OpenAPP":
-        return [Launch(app=_text(step, word))], False, []
+        return [action_types.Launch(app=_text(step, word))], False, []
     if word == "Scroll":
-        return [Scroll(direction=_text(step, word).strip().lower())], False, []
+        return [action_types.Scroll(direction=_text(step, word).strip().lower())], False, []
     if word == "KeyboardPress":
         keys = tuple(key.strip().lower() for key in _text(step, word).split("+"))
         if len(keys) > 3:
             raise ItemError("no_counterpart", f"{len(keys)} keys at once", word)
-        return [pressed(keys)], False, []
-    return [Finished("" if step.value in _NULLS else _text(step, word))], False, []
+        return [action_types.pressed(keys)], False, []
+    return [action_types.Finished("" if step.value in _NULLS else _text(step, word))], False, []
 
 
 def _text(step: Step, word: str) -> str:
@@ -218,7 +204,7 @@ def _text(step: Step, word: str) -> str:
     return step.value
 
 
-def _point(step: Step, word: str) -> Point:
+def _point(step: Step, word: str) -> action_types.Point:
     if step.point in _NULLS:
         raise ItemError("no_coordinates", "the action has no point", word)
     if not _numbers(step.point, 2):

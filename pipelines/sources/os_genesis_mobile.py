@@ -40,21 +40,7 @@ from pipelines.mapping.points import in_frame
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, has_steps, turns, without_pictures
 from pipelines.native.record_readers import json_lines
-from schemas.actions import (
-    Action,
-    CallUser,
-    Click,
-    Finished,
-    Launch,
-    LongPress,
-    Point,
-    PressBack,
-    PressEnter,
-    PressHome,
-    Scroll,
-    Type,
-    Wait,
-)
+from schemas import action_types
 from schemas.ids import digest
 
 FOLDERS = ("", "images/", "os_genesis_mobile_screenshots/", "screenshots/")
@@ -73,11 +59,11 @@ _HISTORY = re.compile(
 _LEAD = re.compile(r"^\s*(?:Low-level )?thought:", re.IGNORECASE)
 _MARK = re.compile(r"(?:^|\n)[ \t]*actions?:\s*$", re.IGNORECASE)
 _MAX_BRACES = 50
-_BARE: dict[str, Action] = {
-    "navigate_home": PressHome(),
-    "navigate_back": PressBack(),
-    "keyboard_enter": PressEnter(),
-    "wait": Wait(),
+_BARE: dict[str, action_types.Action] = {
+    "navigate_home": action_types.PressHome(),
+    "navigate_back": action_types.PressBack(),
+    "keyboard_enter": action_types.PressEnter(),
+    "wait": action_types.Wait(),
 }
 _WORDS = ("click", "long_press", "type", "scroll", "open_app", "answer", "status", *_BARE)
 _ENDS = {"successful": "success", "complete": "success", "infeasible": "failure"}
@@ -194,7 +180,7 @@ def _split(said: str) -> tuple[str, Mapping[str, Any]]:
     return said, {}
 
 
-def _actions(native: Mapping[str, object], screen: RecordScreen) -> tuple[str, list[Action]]:
+def _actions(native: Mapping[str, object], screen: RecordScreen) -> tuple[str, list[action_types.Action]]:
     """Word, actions. Raises `ItemError`."""
     if not native:
         raise ItemError("missing_field", "the reply doesn't end with an action", _OTHER)
@@ -205,28 +191,28 @@ def _actions(native: Mapping[str, object], screen: RecordScreen) -> tuple[str, l
         return word, _made(word, native, screen)
 
 
-def _made(word: str, native: Mapping[str, object], screen: RecordScreen) -> list[Action]:
+def _made(word: str, native: Mapping[str, object], screen: RecordScreen) -> list[action_types.Action]:
     if word in _BARE:
         return [_BARE[word]]
     if word in ("click", "long_press"):
         at = _point(native, screen, word)
-        return [Click(at) if word == "click" else LongPress(at)]
+        return [action_types.Click(at) if word == "click" else action_types.LongPress(at)]
     if word == "type":
         # With a click, if a place is said: typing there needs the focus.
-        place: list[Action] = [Click(_point(native, screen, word))] if {"x", "y"} & set(native) else []
-        return [*place, Type(text_of(native, "text", word))]
+        place = [action_types.Click(_point(native, screen, word))] if {"x", "y"} & set(native) else []
+        return [*place, action_types.Type(text_of(native, "text", word))]
     if word == "scroll":
-        return [Scroll(direction=text_of(native, "direction", word).lower())]
+        return [action_types.Scroll(direction=text_of(native, "direction", word).lower())]
     if word == "open_app":
-        return [Launch(app=text_of(native, "app_name", word))]
+        return [action_types.Launch(app=text_of(native, "app_name", word))]
     if word == "answer":
-        return [CallUser(text_of(native, "text", word))]
+        return [action_types.CallUser(text_of(native, "text", word))]
     if str(native.get("goal_status")) not in _ENDS:
         raise ItemError("bad_value", f"goal_status: expected one of {tuple(_ENDS)}", word)
-    return [Finished("")]
+    return [action_types.Finished("")]
 
 
-def _point(native: Mapping[str, object], screen: RecordScreen, word: str) -> Point:
+def _point(native: Mapping[str, object], screen: RecordScreen, word: str) -> action_types.Point:
     x: Any = native.get("x")
     y: Any = native.get("y")
     if not (is_number(x) and is_number(y)):

@@ -40,23 +40,8 @@ from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import ChatTurn, turns, without_pictures
 from pipelines.native.record_readers import json_lines
 from pipelines.native.spill import Spill
+from schemas import action_types
 from schemas.action_types import OPPOSITE
-from schemas.actions import (
-    Action,
-    Click,
-    Finished,
-    Launch,
-    LongPress,
-    Point,
-    PressBack,
-    PressEnter,
-    PressHome,
-    PressRecent,
-    Scroll,
-    Type,
-    Wait,
-    scroll_direction,
-)
 from schemas.coordinates import OffScreen, point_to_unit
 
 _KNOWN = frozenset({"messages", "images"})
@@ -80,11 +65,11 @@ _SIZE = re.compile(r"resolution is (\d{2,5})\s*[x×]\s*(\d{2,5})")
 _ASKED = re.compile(r"The user query:(.*?)\n[^\S\n]*Task progress(.*)", re.DOTALL)
 _STEP = re.compile(r"\bStep ?(\d{1,4}):")
 _CALL = re.compile(r"\s*<tool_call>\s*(\{.*\})\s*</tool_call>\s*", re.DOTALL)
-_BUTTONS: Mapping[str, Action] = {
-    "back": PressBack(),
-    "home": PressHome(),
-    "enter": PressEnter(),
-    "recent": PressRecent(),
+_BUTTONS: Mapping[str, action_types.Action] = {
+    "back": action_types.PressBack(),
+    "home": action_types.PressHome(),
+    "enter": action_types.PressEnter(),
+    "recent": action_types.PressRecent(),
 }
 _WORDS = ("click", "long_press", "swipe", "type", "system_button", "open", "wait", "terminate", "key")
 _OTHER = "other actions"
@@ -252,7 +237,7 @@ def _screen(raw: Raw, step: _GenieStep) -> RecordScreen:
     return screen
 
 
-def _action(step: _GenieStep) -> tuple[Action, bool, list[str]]:
+def _action(step: _GenieStep) -> tuple[action_types.Action, bool, list[str]]:
     """Action, whether something was lost, rules. Raises `ItemError`."""
     word, arguments = step.word, step.arguments
     if not arguments:
@@ -262,18 +247,18 @@ def _action(step: _GenieStep) -> tuple[Action, bool, list[str]]:
     with bad_values(word):
         if word in ("click", "long_press"):
             at = _point(step, "coordinate")
-            return Click(at) if word == "click" else LongPress(at), False, []
+            return action_types.Click(at) if word == "click" else action_types.LongPress(at), False, []
         if word == "swipe":
             return _swipe(step)
         if word == "type":
-            return Type(text_of(step.arguments, "text", step.word)), False, []
+            return action_types.Type(text_of(step.arguments, "text", step.word)), False, []
         if word == "open":
-            return Launch(app=text_of(step.arguments, "text", step.word)), False, []
+            return action_types.Launch(app=text_of(step.arguments, "text", step.word)), False, []
         if word == "terminate":
             return _end(arguments)
     if word == "wait":
         # How long it waited is lost.
-        return Wait(), True, []
+        return action_types.Wait(), True, []
     button = str(arguments.get("button")).lower()
     if word == "key" or button == "menu":
         raise ItemError("no_counterpart", f"{word} {str(arguments.get('text', button))[:60]}", word)
@@ -282,20 +267,24 @@ def _action(step: _GenieStep) -> tuple[Action, bool, list[str]]:
     return _BUTTONS[button], False, []
 
 
-def _swipe(step: _GenieStep) -> tuple[Action, bool, list[str]]:
+def _swipe(step: _GenieStep) -> tuple[action_types.Action, bool, list[str]]:
     if "coordinate" in step.arguments:
         start, end = _point(step, "coordinate"), _point(step, "coordinate2")
         if start == end:
             raise ItemError("no_counterpart", "a swipe from a point to itself", step.word)
-        return Scroll(start, end, scroll_direction(start, end)), False, ["direction_from_points"]
+        return (
+            action_types.Scroll(start, end, action_types.scroll_direction(start, end)),
+            False,
+            ["direction_from_points"],
+        )
     # Fingers move against the view.
     finger = str(step.arguments.get("direction")).lower()
     if finger not in OPPOSITE:
         raise ItemError("bad_value", f"swipe: expected two points or a direction, found {finger[:60]!r}", step.word)
-    return Scroll(direction=OPPOSITE[finger]), False, ["direction_is_the_fingers"]
+    return action_types.Scroll(direction=OPPOSITE[finger]), False, ["direction_is_the_fingers"]
 
 
-def _end(arguments: Mapping[str, object]) -> tuple[Action, bool, list[str]]:
+def _end(arguments: Mapping[str, object]) -> tuple[action_types.Action, bool, list[str]]:
     status, said = _outcome(arguments), arguments.get("action_info")
     if status is None:
         raise ItemError(
@@ -303,10 +292,10 @@ def _end(arguments: Mapping[str, object]) -> tuple[Action, bool, list[str]]:
         )
     if said is not None and not isinstance(said, str):
         raise ItemError("bad_value", f"action_info: expected a text, found {said!r:.60}", "terminate")
-    return Finished(said or ""), status == "failure", ["terminate_failure"] if status == "failure" else []
+    return action_types.Finished(said or ""), status == "failure", ["terminate_failure"] if status == "failure" else []
 
 
-def _point(step: _GenieStep, name: str) -> Point:
+def _point(step: _GenieStep, name: str) -> action_types.Point:
     pair = step.arguments.get(name)
     if not isinstance(pair, list) or len(pair) != 2 or not all(map(is_number, pair)):
         raise ItemError("missing_field", f"{name}: expected [x, y], found {pair!r:.60}", step.word)
