@@ -48,10 +48,6 @@ def _by_the_clock(plain: Plain, rng: Random) -> None:
     plain |= _editing("Write the date of today into the new file note.txt.", today, "note.txt")
 
 
-def _near_miss_counts(plain: Plain, rng: Random) -> None:
-    plain["near_miss"] = plain["plan"]
-
-
 def _half(plain: Plain, rng: Random) -> None:
     """Less than the goal says: that a file is gone, not where it went; one of two lines."""
     if rng.random() < 0.5:
@@ -82,7 +78,7 @@ SPOILT: dict[str, Callable[[Plain, Random], None]] = {
     "true at the start": _true_at_once,
     "never true": _never_true,
     "depends on the time": _by_the_clock,
-    "near miss counts": _near_miss_counts,
+    "near miss counts": lambda plain, _: plain.update(near_miss=plain["plan"]),
     "half of the goal": _half,
     "opens a terminal": _opens_a_terminal,
 }
@@ -123,10 +119,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--each", type=int, default=18, help="rules of each kind")
     parser.add_argument("--sound", type=int, default=24, help="sound rules, for how many of them are lost")
-    parser.add_argument("--only", choices=KINDS, action="append", help="these kinds of bad rules alone")
     given = parser.parse_args()
     sound = Random(0).sample(writable(), min(given.sound, len(writable())))
-    rules = {kind: list(read(kind, spoilt(kind, given.each))) for kind in given.only or KINDS}
+    rules = {kind: list(read(kind, spoilt(kind, given.each))) for kind in KINDS}
     rules[SOUND] = list(read(SOUND, map(written_form, sound)))
     begun = monotonic()
     why = {kind: Counter(one for one in found if isinstance(one, str)) for kind, found in rules.items()}

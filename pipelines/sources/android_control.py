@@ -48,20 +48,8 @@ from pipelines.mapping.points import in_frame
 from pipelines.native import accessibility, tf_example
 from pipelines.native.tf_example import one, readable, texts
 from pipelines.native.wire import ProtoError
+from schemas import action_types
 from schemas.action_types import DIRECTIONS
-from schemas.actions import (
-    Action,
-    Click,
-    Finished,
-    Launch,
-    LongPress,
-    PressBack,
-    PressEnter,
-    PressHome,
-    Scroll,
-    Type,
-    Wait,
-)
 
 SPLIT_LIST = "splits.json"
 _FILE = re.compile(r"(-\d+-of-\d+|\.tfrecords?(\.gz)?)$")
@@ -89,7 +77,11 @@ _ARGUMENTS = {
     "wait": (),
     "type": ("x", "y", "text"),
 }
-_BARE: dict[str, Callable[[], Action]] = {"navigate_home": PressHome, "navigate_back": PressBack, "wait": Wait}
+_BARE: dict[str, Callable[[], action_types.Action]] = {
+    "navigate_home": action_types.PressHome,
+    "navigate_back": action_types.PressBack,
+    "wait": action_types.Wait,
+}
 _ASPECT_TOLERANCE = 0.02
 """Stated size and picture may differ in scale, not in shape: a turned screen would turn every point."""
 
@@ -183,7 +175,7 @@ class AndroidControlAdapter(Adapter):
             screen = _screen(features, index, found)
             _add(builder, index, raw_action, screen, instructions[index] if instructions else None)
         # The source has no action that ends an episode.
-        builder.terminal(Finished(), _screen(features, len(actions), found), rules=("finish_synthesised",))
+        builder.terminal(action_types.Finished(), _screen(features, len(actions), found), rules=("finish_synthesised",))
         return notices(builder.finish(), found + unknown_fields(features, _KNOWN))
 
 
@@ -252,7 +244,7 @@ def _add(builder: EpisodeBuilder, index: int, raw_action: Any, screen: RecordScr
     )
 
 
-def to_actions(native: object, screen: RecordScreen) -> list[Action]:
+def to_actions(native: object, screen: RecordScreen) -> list[action_types.Action]:
     """One native action (parsed JSON) on its screen → our actions (more than one only for the older `type`).
 
     Raises `ItemError`: missing_field, unknown_action, unknown_field, bad_value, bad_frame, off_screen, empty_text.
@@ -273,17 +265,17 @@ def to_actions(native: object, screen: RecordScreen) -> list[Action]:
     if word in ("click", "long_press", "type"):
         point = _point(native, screen)
         if word == "type":
-            return [Click(point), Type(_words(native, "text")), PressEnter()]
-        return [Click(point) if word == "click" else LongPress(point)]
+            return [action_types.Click(point), action_types.Type(_words(native, "text")), action_types.PressEnter()]
+        return [action_types.Click(point) if word == "click" else action_types.LongPress(point)]
     if word == "scroll":
         if native["direction"] not in DIRECTIONS:
             found = str(native["direction"])[:40]
             raise ItemError("bad_value", f"direction: expected one of {DIRECTIONS}, found {found!r}")
-        return [Scroll(direction=native["direction"])]
+        return [action_types.Scroll(direction=native["direction"])]
     if word == "open_app":
-        return [Launch(app=_words(native, "app_name"))]
+        return [action_types.Launch(app=_words(native, "app_name"))]
     if word == "input_text":
-        return [Type(_words(native, "text"))]
+        return [action_types.Type(_words(native, "text"))]
     return [_BARE[word]()]
 
 
