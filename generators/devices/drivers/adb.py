@@ -35,34 +35,17 @@ from generators.devices.protocols.adb_transport import AdbTransport, Ran, Server
 from generators.devices.protocols.tunnel import open_tunnel
 from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
 from pipelines.native.android_xml import TreeError
-from schemas.actions import (
-    SYNTHESISED_PATHS,
-    Action,
-    CallUser,
-    Click,
-    Drag,
-    Finished,
-    Launch,
-    LongPress,
-    Point,
-    PressBack,
-    PressEnter,
-    PressHome,
-    PressRecent,
-    Scroll,
-    TakeNote,
-    Type,
-    Wait,
-)
+from schemas import action_types
+from schemas.actions import SYNTHESISED_PATHS
 
 # bytes; a screenshot of 8K is below it
 MAX_PNG = 64 << 20
 MAX_TEXT = 16 << 20
 KEYS: dict[type, str] = {
-    PressBack: "KEYCODE_BACK",
-    PressHome: "KEYCODE_HOME",
-    PressEnter: "KEYCODE_ENTER",
-    PressRecent: "KEYCODE_APP_SWITCH",
+    action_types.PressBack: "KEYCODE_BACK",
+    action_types.PressHome: "KEYCODE_HOME",
+    action_types.PressEnter: "KEYCODE_ENTER",
+    action_types.PressRecent: "KEYCODE_APP_SWITCH",
 }
 _COMPONENT = re.compile(r"[A-Za-z]\w*(\.\w+)+(/[\w.$]+)?", re.ASCII)
 _SIZE = re.compile(rb"(Physical|Override) size: (\d{1,5})x(\d{1,5})")
@@ -150,29 +133,29 @@ class AdbDevice:
         self.trees_missed += 1
         return ()
 
-    async def act(self, action: Action) -> None:
+    async def act(self, action: action_types.Action) -> None:
         """See `AsyncDevice.act`."""
-        if isinstance(action, Finished | CallUser | TakeNote):
+        if isinstance(action, action_types.Finished | action_types.CallUser | action_types.TakeNote):
             return
-        if isinstance(action, Wait):
+        if isinstance(action, action_types.Wait):
             await self._do(f"sleep {self._options.wait_s:g}", extra_s=self._options.wait_s)
             return
-        if isinstance(action, Click):
+        if isinstance(action, action_types.Click):
             x, y = self._px(action.box)
             await self._do(f"input tap {x} {y}")
-        elif isinstance(action, LongPress):
+        elif isinstance(action, action_types.LongPress):
             await self._swipe(action.box, action.box, self._options.press_ms)
-        elif isinstance(action, Drag):
+        elif isinstance(action, action_types.Drag):
             await self._swipe(action.start, action.end, self._options.drag_ms)
-        elif isinstance(action, Scroll):
+        elif isinstance(action, action_types.Scroll):
             start, end = action.start, action.end
             # a direction alone becomes the finger's path that moves the view so
             if start is None or end is None:
                 start, end = SYNTHESISED_PATHS[action.direction]
             await self._swipe(start, end, self._options.scroll_ms)
-        elif isinstance(action, Type):
+        elif isinstance(action, action_types.Type):
             await self._type(action.content)
-        elif isinstance(action, Launch):
+        elif isinstance(action, action_types.Launch):
             await (self._open_app(action.app) if action.app else self._open_link(action.url))
         elif key := KEYS.get(type(action)):
             await self._do(f"input keyevent {key}")
@@ -180,11 +163,11 @@ class AdbDevice:
             raise UnsupportedAction(f"{type(action).__name__}: a phone on ADB has no such action")
         await asyncio.sleep(self._options.settle_s)
 
-    def _px(self, point: Point) -> tuple[int, int]:
+    def _px(self, point: action_types.Point) -> tuple[int, int]:
         x, y = to_px(point, self.size_px)
         return int(x), int(y)
 
-    async def _swipe(self, start: Point, end: Point, ms: int) -> None:
+    async def _swipe(self, start: action_types.Point, end: action_types.Point, ms: int) -> None:
         (x1, y1), (x2, y2) = self._px(start), self._px(end)
         await self._do(f"input swipe {x1} {y1} {x2} {y2} {int(ms)}", extra_s=ms / 1000)
 
