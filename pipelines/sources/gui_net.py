@@ -38,46 +38,26 @@ from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.mapping.points import fraction_point, swipe
 from pipelines.native.chat import turns, without_pictures
 from pipelines.native.record_readers import field_id, json_list
+from schemas import action_types
 from schemas.action_types import ActionSpace, speaks
-from schemas.actions import (
-    Action,
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    Hotkey,
-    Hover,
-    LongPress,
-    Point,
-    PressBack,
-    PressEnter,
-    PressHome,
-    RightClick,
-    Scroll,
-    SelectOption,
-    Type,
-    Wait,
-    pressed,
-)
 from schemas.ids import digest
 
-POINTED: dict[str, Callable[[Point], Action]] = {
-    "CLICK": Click,
-    "TAP": Click,
-    "HOVER": Hover,
-    "LEFT_CLICK_DOUBLE": DoubleClick,
-    "LONG_PRESS": LongPress,
+POINTED: dict[str, Callable[[action_types.Point], action_types.Action]] = {
+    "CLICK": action_types.Click,
+    "TAP": action_types.Click,
+    "HOVER": action_types.Hover,
+    "LEFT_CLICK_DOUBLE": action_types.DoubleClick,
+    "LONG_PRESS": action_types.LongPress,
 }
-BARE: dict[str, Action] = {
-    "ENTER": PressEnter(),
-    "PRESS_HOME": PressHome(),
-    "PRESS_BACK": PressBack(),
-    "WAIT": Wait(),
-    "COPY": Hotkey(("ctrl", "c")),
+BARE: dict[str, action_types.Action] = {
+    "ENTER": action_types.PressEnter(),
+    "PRESS_HOME": action_types.PressHome(),
+    "PRESS_BACK": action_types.PressBack(),
+    "WAIT": action_types.Wait(),
+    "COPY": action_types.Hotkey(("ctrl", "c")),
 }
 SPANNED = ("DRAG", "SELECT_TEXT", "SWIPE")
-IN_V2: dict[str, type] = {"RIGHT_CLICK_SINGLE": RightClick, "SELECT": SelectOption}
+IN_V2: dict[str, type] = {"RIGHT_CLICK_SINGLE": action_types.RightClick, "SELECT": action_types.SelectOption}
 TEXTED = ("INPUT", "FINISH", "ANSWER", "CALL_USER")
 WORDS = (*POINTED, *BARE, *SPANNED, *IN_V2, *TEXTED, "SCROLL", "HOT_KEY")
 OTHER, SEVERAL = "other actions", "several actions"
@@ -216,14 +196,14 @@ def _word(native: object) -> str:
     return str(said)
 
 
-def _action(native: dict[str, Any], word: str, space: ActionSpace) -> Action:
+def _action(native: dict[str, Any], word: str, space: ActionSpace) -> action_types.Action:
     value, position = native.get("value"), native.get("position")
     if word in BARE:
         return BARE[word]
     if word in IN_V2 and not speaks(space, IN_V2[word]):
         raise ItemError("no_counterpart", f"the action space has no {word}", word)
     if word == "RIGHT_CLICK_SINGLE":
-        return RightClick(fraction_point(position, word))
+        return action_types.RightClick(fraction_point(position, word))
     if word in POINTED:
         return POINTED[word](fraction_point(position, word))
     if word in SPANNED:
@@ -233,13 +213,13 @@ def _action(native: dict[str, Any], word: str, space: ActionSpace) -> Action:
             raise ItemError("missing_field", f"{word}: expected two points, found {position!r:.60}", word)
         # Phones scroll by swiping, so a span is a scroll there and a drag elsewhere.
         if word != "SWIPE":
-            return Drag(points[0], points[1])
+            return action_types.Drag(points[0], points[1])
         return swipe(points[0], points[1], word)
     if word == "SCROLL":
         direction = str(value).strip().lower()
         if direction not in ("up", "down", "left", "right"):
             raise ItemError("bad_value", f"SCROLL: expected a direction, found {value!r:.40}", word)
-        return Scroll(direction=direction)
+        return action_types.Scroll(direction=direction)
     # A list of keys, or one text with plus signs.
     if word == "HOT_KEY":
         keys = value if isinstance(value, list) else re.split(r"\s*\+\s*", value) if isinstance(value, str) else []
@@ -247,14 +227,14 @@ def _action(native: dict[str, Any], word: str, space: ActionSpace) -> Action:
             raise ItemError("missing_field", f"HOT_KEY: expected keys, found {value!r:.40}", word)
         if len(keys) > 3:
             raise ItemError("no_counterpart", f"a hotkey of {len(keys)} keys; the space has at most 3", word)
-        return pressed(tuple(keys))
+        return action_types.pressed(tuple(keys))
     text = value if isinstance(value, str) and is_text(value) else ""
     if word == "INPUT":
         if not text:
             raise ItemError("empty_text", f"INPUT: expected a text, found {value!r:.40}", word)
-        return Type(text)
+        return action_types.Type(text)
     if word == "SELECT":
         if not text:
             raise ItemError("empty_text", f"SELECT: expected an option, found {value!r:.40}", word)
-        return SelectOption(fraction_point(position, word), text)
-    return CallUser(text) if word == "CALL_USER" else Finished(text)
+        return action_types.SelectOption(fraction_point(position, word), text)
+    return action_types.CallUser(text) if word == "CALL_USER" else action_types.Finished(text)
