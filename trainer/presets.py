@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from pipelines.prompts.history import HISTORY_FORMS, HISTORY_STEPS, HistoryForm
+from pipelines.prompts.history import HISTORY_FORMS, HISTORY_STEPS, PROMPT_VERSIONS, HistoryForm, PromptVersion
 from schemas.action_types import ACTION_SPACE, ActionSpace, check_space
 from trainer.settings.model_shape import ActionCodec, Shape
 from trainer.settings.reading import Reading
@@ -42,6 +42,8 @@ class Preset:
     """The form of the histories that the checkpoint was trained with: who plays it writes the same."""
     history_steps: int = HISTORY_STEPS
     """How many steps those histories show."""
+    prompt_version: PromptVersion = PROMPT_VERSIONS[0]
+    """In whose words the prompts around those histories were."""
     thinking: bool = False
     """Whether most of the prompts with those histories, or those of its online RL, asked for thoughts: who plays it
     asks for them."""
@@ -61,20 +63,19 @@ class Preset:
                 f"{self.max_pixels}"
             )
         check_space(self.action_space)
-        if self.action_codec not in get_args(ActionCodec):
-            raise ValueError(
-                f"preset {self.name}: expected action_codec {' or '.join(get_args(ActionCodec))}, found "
-                f"{self.action_codec!r:.40}"
-            )
+        chosen = {
+            "action_codec": get_args(ActionCodec),
+            "history": HISTORY_FORMS,
+            "prompt_version": PROMPT_VERSIONS,
+        }
+        for name, known in chosen.items():
+            if (found := getattr(self, name)) not in known:
+                raise ValueError(f"preset {self.name}: expected {name} {' or '.join(known)}, found {found!r:.40}")
         window = self.reading.window
         if self.reading.mode == "windows" and window[0] * window[1] > self.max_pixels:
             raise ValueError(
                 f"preset {self.name}: reading.window: expected at most {self.max_pixels} pixels, which is all that a "
                 f"picture may have, found {window[0]} x {window[1]} (reading.mode whole looks once)"
-            )
-        if self.history not in HISTORY_FORMS:
-            raise ValueError(
-                f"preset {self.name}: expected a history of {', '.join(HISTORY_FORMS)}, found {self.history!r:.40}"
             )
 
     def plain(self) -> dict[str, Any]:
@@ -88,6 +89,7 @@ class Preset:
         usual = {
             "history": "action",
             "history_steps": HISTORY_STEPS,
+            "prompt_version": PROMPT_VERSIONS[0],
             "thinking": False,
             "reading": Reading().plain(),
             "action_space": ACTION_SPACE,

@@ -14,7 +14,7 @@ from dagster_project.demo.report import interval
 from dagster_project.settings import deployment
 from generators.policies.profiles.profile import load_profile
 from pipelines.home import named_home
-from pipelines.prompts.history import HISTORY_FORMS, HISTORY_STEPS
+from pipelines.prompts.history import HISTORY_FORMS, HISTORY_STEPS, PROMPT_VERSIONS
 from pipelines.store import Store, has_store
 from trainer.suites.leaderboard import record
 from trainer.suites.options import EvaluationSubject, SuiteOptions
@@ -85,6 +85,12 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         f"({HISTORY_STEPS})",
     )
     add(
+        "--prompt-version",
+        choices=PROMPT_VERSIONS,
+        default=PROMPT_VERSIONS[0],
+        help="worlds: with --words trained, as `prompt_version` of its preset.json (v1, also where none stands there)",
+    )
+    add(
         "--thinking",
         action="store_true",
         help="ask a served model for thoughts; with --words trained in worlds "
@@ -120,6 +126,7 @@ def evaluate(options: argparse.Namespace) -> int:
         options.reading,
         load_profile(options.profile),
         options.history_steps,
+        prompt_version=options.prompt_version,
     )
     store = _store(options.home, needed=options.record or known.kind in ("heldout", "latent"))
     # Only grounding suites are read from native files; elsewhere `--raw` is taken as it was said.

@@ -9,7 +9,7 @@ from dagster_project.commands.data import keep_off, print_report
 from dagster_project.commands.engine_option import add_engine, execution
 from dagster_project.commands.judge_options import add_judge_options, judge_config
 from dagster_project.settings import deployment
-from pipelines.prompts.history import HISTORY_FORMS, USUAL_HISTORY, HistoryConfig
+from pipelines.prompts.history import HISTORY_FORMS, PROMPT_VERSIONS, USUAL_HISTORY, HistoryConfig
 from quality.commands.judge import judge_directory
 from quality.commands.refine import ThoughtTeachers, refine_directory
 from quality.evidence.reading import reader_beside
@@ -86,6 +86,12 @@ def _refine_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"how many of them they show ({USUAL_HISTORY.steps})",
     )
+    parser.add_argument(
+        "--prompt-version",
+        choices=PROMPT_VERSIONS,
+        default=USUAL_HISTORY.prompt,
+        help=f"in whose words prompts are, as the deployment's `history.prompt` ({USUAL_HISTORY.prompt})",
+    )
     parser.add_argument("--thought-reader", metavar="MODEL", help="the model of the second reading (the same)")
     add_judge_options(parser)
     parser.set_defaults(run=refine)
@@ -124,7 +130,8 @@ def refine(options: argparse.Namespace) -> int:
         teacher = ThoughtTeachers(
             options.base_url, options.teach_thoughts, options.thought_reader or options.teach_thoughts
         )
-    history = HistoryConfig.parsed({"form": options.history, "steps": options.history_steps}, "--history-steps")
+    shown = {"form": options.history, "steps": options.history_steps, "prompt": options.prompt_version}
+    history = HistoryConfig.parsed(shown, "--history-steps")
     report = refine_directory(
         options.input, options.out, config, options.max_rounds, tuple(options.deriver), teacher, history
     )

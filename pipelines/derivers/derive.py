@@ -78,7 +78,7 @@ def derive_samples(
     Screens.check(screens)
     config = config or DeriveConfig()
     keyed = _candidates(steps, screens, samples, config)
-    return Samples.table(sample_row(c, identifier, licence, synthetic, config.seed) for _, identifier, c in keyed)
+    return Samples.table(sample_row(c, identifier, licence, synthetic, config) for _, identifier, c in keyed)
 
 
 def _candidates(
@@ -120,7 +120,7 @@ def sample_row(
     identifier: str,
     licence: str,
     synthetic: bool,
-    seed: int,
+    config: DeriveConfig,
     more: Mapping[str, object] | None = None,
 ) -> SampleRow:
     """A row of `Samples` of a candidate; `more` is said of it in its provenance, too."""
@@ -128,8 +128,9 @@ def sample_row(
         "deriver": candidate.deriver,
         "version": candidate.version,
         "k": candidate.k,
-        "prompt": PROMPT_VERSION,
-        "seed": seed,
+        # The other objectives' prompts have the same words in every version.
+        "prompt": config.history.prompt if candidate.objective == "navigation" else PROMPT_VERSION,
+        "seed": config.seed,
         "episode": candidate.episode_id,
         "step": candidate.step_index,
         "rules": list(candidate.rules),

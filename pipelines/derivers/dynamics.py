@@ -53,7 +53,8 @@ def _first_actions(run: JudgedTrajectory) -> Made:
         rl = run.verdict.decision != "rough" and unit_hash(seed, "dynamics of", *key) < RL_SHARE
         if rl:
             goal = f"Come from the first screen to the second, {apart} {'step' if apart == 1 else 'steps'} away."
-            text, answer = navigation_text(goal, []), reply_text(action, first["platform"])
+            text = navigation_text(goal, [], version=run.facts.config.history.prompt)
+            answer = reply_text(action, first["platform"])
             yield trajectory_sample(
                 run, rows, "first_action", "offline_rl", VERSION, text, answer, objective="navigation", at=step
             )

@@ -24,7 +24,8 @@ def error_recovery(run: JudgedTrajectory) -> Iterator[TrajectorySample]:
         back = verdict.undo.get(step - 1) if step - 1 in (verdict.wrong or ()) else None
         for kind, text in (("way_back", back), ("correction", right)):
             if text is not None and goal.strip():
-                prompt = navigation_text(goal, history, steps=run.facts.config.history.steps)
+                shown = run.facts.config.history
+                prompt = navigation_text(goal, history, steps=shown.steps, version=shown.prompt)
                 made = action_sample(run, row, kind, VERSION, prompt, parse(text))
                 if made is not None:
                     yield made

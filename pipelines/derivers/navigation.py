@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 
 from pipelines.derivers.base import DerivedSample, Episode, ScreenFacts, squash, step_candidate
 from pipelines.prompts import navigation_text, reply_text
@@ -34,6 +35,7 @@ def navigation(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
     verdict removed). A prompt just after one says that its history is unknown.
     """
     shown = facts.config.history
+    asked = partial(navigation_text, steps=shown.steps, version=shown.prompt)
     lost = set().union(*(gaps(row["provenance"]) for row in episode)) if episode else set()
     history: list[tuple[int, str]] | None = None
     previous: int | None = None
@@ -55,10 +57,10 @@ def navigation(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
             goal, words = squash(row["instruction"]), squash(row["step_instruction"])
             box = row["target_box"]
             if goal:
-                text = navigation_text(row["instruction"], history, thinking=thinking, steps=shown.steps)
+                text = asked(row["instruction"], history, thinking=thinking)
                 yield step_candidate(row, size, "navigation", DERIVER, VERSION, text, answer, box)
             if words and words != goal and row["split"] == "train":
-                text = navigation_text(words, history, thinking=thinking, steps=shown.steps)
+                text = asked(words, history, thinking=thinking)
                 yield step_candidate(row, size, "navigation", STEP_DERIVER, VERSION, text, answer, box)
         history = with_step(history or [], row, action, shown)
 

@@ -98,7 +98,6 @@ def _retries(run: JudgedTrajectory) -> Made:
         shown = run.facts.config.history
         tried = with_step(history, row, parse(row["action_text"]), shown)
         # nobody thought anything of the way back
-        text = navigation_text(
-            row["instruction"], [*tried, (step + 2, render(parse(back), platform))], steps=shown.steps
-        )
+        tried = [*tried, (step + 2, render(parse(back), platform))]
+        text = navigation_text(row["instruction"], tried, steps=shown.steps, version=shown.prompt)
         yield action_sample(run, row, "retry", VERSION, text, parse(right))

@@ -109,7 +109,8 @@ def _intents(run: JudgedTrajectory) -> Made:
             yield trajectory_sample(run, [row], "intent", "mid_training", VERSION, question, words)
             # The purpose is true of any step; the action is taught only where it was right.
             if run.verdict.allows(row["step_index"]):
-                text = navigation_text(words, history, steps=run.facts.config.history.steps)
+                shown = run.facts.config.history
+                text = navigation_text(words, history, steps=shown.steps, version=shown.prompt)
                 yield action_sample(run, row, "action", VERSION, text, action)
 
 

@@ -101,6 +101,6 @@ def _row(run: JudgedTrajectory, made: TrajectorySample, name: str, licence: str,
     """A row whose parents name the trajectory, whatever the deriver said of it."""
     verdict = run.verdict
     said = {"kind": made.kind, "stage": made.stage, "decision": verdict.decision, "score": verdict.score}
-    row = sample_row(made.sample, name, licence, synthetic, run.facts.config.seed, said)
+    row = sample_row(made.sample, name, licence, synthetic, run.facts.config, said)
     row["parents"] = list(dict.fromkeys((run.item_id, *row["parents"])))
     return row

@@ -22,12 +22,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pipelines.prompts.history import HISTORY_STEPS, history_text
+from pipelines.prompts.history import HISTORY_STEPS, PROMPT_VERSIONS, PromptVersion, history_text
 from schemas.actions import Action, render
 from schemas.ids import canonical_json
 from schemas.tables import OBJECTIVES
 
-PROMPT_VERSION = "v1"
+PROMPT_VERSION = PROMPT_VERSIONS[0]
 
 REFUSAL = "[-1,-1]"
 """The grounding answer for an element that is not on the screen."""
@@ -41,20 +41,21 @@ _FOLDER = Path(__file__).parent / "templates"
 
 
 @cache
-def template(name: str) -> str:
-    """Text of one template. Raises `ValueError` naming the templates that exist."""
-    folder = _FOLDER / PROMPT_VERSION
-    known = sorted(path.stem for path in folder.glob("*.txt"))
+def template(name: str, version: PromptVersion = PROMPT_VERSION) -> str:
+    """Text of one template, in the words of a version or else of `PROMPT_VERSION`. Raises `ValueError` naming the
+    templates that exist."""
+    known = sorted(path.stem for path in (_FOLDER / PROMPT_VERSION).glob("*.txt"))
     if name not in known:
-        raise ValueError(f"prompt template {name!r} of version {PROMPT_VERSION!r}: not found; known are {known}")
-    return (folder / f"{name}.txt").read_text(encoding="utf-8")
+        raise ValueError(f"prompt template {name!r} of version {version!r}: not found; known are {known}")
+    own = _FOLDER / version / f"{name}.txt"
+    return (own if own.is_file() else _FOLDER / PROMPT_VERSION / own.name).read_text(encoding="utf-8")
 
 
 @cache
-def template_digest() -> str:
-    """sha256 over all templates: goes into lineage, so an edited wording is seen."""
+def template_digest(version: PromptVersion = PROMPT_VERSION) -> str:
+    """sha256 over all templates of a version: goes into lineage, so an edited wording is seen."""
     names = sorted(path.name for path in (_FOLDER / PROMPT_VERSION).glob("*.txt"))
-    whole = [[name, (_FOLDER / PROMPT_VERSION / name).read_text(encoding="utf-8")] for name in names]
+    whole = [[name, template(name.removesuffix(".txt"), version)] for name in names]
     return hashlib.sha256(canonical_json(whole).encode()).hexdigest()
 
 
@@ -87,13 +88,25 @@ def prompt_text(messages_json: str) -> str:
 
 
 def navigation_text(
-    goal: str, history: Sequence[tuple[int, str]] | None, *, thinking: bool = False, steps: int = HISTORY_STEPS
+    goal: str,
+    history: Sequence[tuple[int, str]] | None,
+    *,
+    thinking: bool = False,
+    steps: int = HISTORY_STEPS,
+    version: PromptVersion = PROMPT_VERSION,
 ) -> str:
     """Navigation prompt; `steps` of the history are shown (`shown_history`). `thinking=False` says so in the prompt:
     the reply's tags are empty because the source has no thoughts, and that must not teach a model to stop thinking when
     it is asked to."""
     name = "navigation" if thinking else "navigation_no_thinking"
-    return template(name).format(goal=goal.strip(), history=history_text(history, steps))
+    return template(name, version).format(goal=goal.strip(), history=history_text(history, steps))
+
+
+def before_history(text: str) -> str:
+    """What stands in a navigation prompt between its goal and its history, by the version whose words it begins with;
+    of any other text as `v1` has it."""
+    parts = [template("navigation", version).partition("{goal}") for version in PROMPT_VERSIONS]
+    return next((rest for head, _, rest in parts if text.startswith(head)), parts[0][2]).partition("{history}")[0]
 
 
 def asks_to_think(text: str) -> bool:

@@ -11,6 +11,10 @@ HISTORY_STEPS = 3
 HistoryForm = Literal["action", "think_action", "conclusion"]
 """What a history says of a step: the action alone, beside it what was thought, or in its place what was concluded."""
 HISTORY_FORMS: tuple[HistoryForm, ...] = get_args(HistoryForm)
+PromptVersion = Literal["v1", "aguvis"]
+"""Whose words navigation prompts are in: ours, or those of Aguvis' second stage. Each is a folder of templates, which
+has only those files whose words differ from `v1`."""
+PROMPT_VERSIONS: tuple[PromptVersion, ...] = get_args(PromptVersion)
 MOST_THOUGHT = 400
 """Characters of a thought that a history shows; of a step with a longer one it shows the action alone."""
 
@@ -26,15 +30,20 @@ class HistoryConfig(Settings):
         "was concluded. A step whose source has no thought or conclusion shows its action.",
     )
     steps: Whole = setting(HISTORY_STEPS, "How many steps are shown, and all notes from before them.", ge=0, le=64)
+    prompt: PromptVersion = setting(
+        PROMPT_VERSIONS[0], "Whose words prompts of navigation are in, ours or Aguvis'.", neutral=True
+    )
 
     def said(self) -> dict[str, dict[str, object]]:
         """{"history": its values} where it isn't the usual one: what was made before there was a choice keeps its
         digests."""
-        return {} if self == USUAL_HISTORY else {"history": self.model_dump()}
+        return {} if self == USUAL_HISTORY else {"history": self.run_part()}
 
     def of_preset(self) -> dict[str, object]:
         """What a checkpoint's preset says of it, {} for the usual one."""
-        return {} if self == USUAL_HISTORY else {"history": self.form, "history_steps": self.steps}
+        if self == USUAL_HISTORY:
+            return {}
+        return {"history": self.form, "history_steps": self.steps, "prompt_version": self.prompt}
 
 
 USUAL_HISTORY = HistoryConfig()

@@ -23,6 +23,7 @@ from PIL import Image
 
 from pipelines.mapping.adapter import Raw
 from pipelines.prompts import prompt_text, template
+from pipelines.prompts.history import PROMPT_VERSIONS
 from pipelines.raw.file_hashes import FileHashes
 from pipelines.raw.rawdata import list_raw
 from pipelines.store import Build, CheckSpec, Manifest, PartSpec, PartWriter, Store
@@ -328,5 +329,7 @@ _SLOT = re.compile(r"\\\{(\w+)\\\}")
 def _patterns() -> tuple[re.Pattern[str], ...]:
     """The templates as patterns: a slot is a group of its name."""
     # Slots may hold anything, line breaks included.
-    patterns = (_SLOT.sub(r"(?P<\1>.*?)", re.escape(template(name).strip())) for name in _TEMPLATES)
+    # A version has words of its own for some; equal patterns twice do no harm.
+    texts = dict.fromkeys(template(name, version).strip() for version in PROMPT_VERSIONS for name in _TEMPLATES)
+    patterns = (_SLOT.sub(r"(?P<\1>.*?)", re.escape(text)) for text in texts)
     return tuple(re.compile(rf"{pattern}\s*", re.DOTALL) for pattern in patterns)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pipelines.prompts import PROMPT_VERSION, template_digest
+from pipelines.prompts import template_digest
 from schemas.actions import ACTION_SPACE
 from schemas.ids import canonical_json
 from trainer.modeling.model import load_model
@@ -78,7 +78,7 @@ def lineage(
     seeds: Mapping[str, int] | None = None,
     metrics: Mapping[str, object] | None = None,
 ) -> Lineage:
-    """A lineage under the preset's action space and the current prompts."""
+    """A lineage under the preset's action space and prompts."""
     return Lineage(
         stage,
         preset.name,
@@ -87,8 +87,8 @@ def lineage(
         dict(seeds or {}),
         dict(metrics or {}),
         action_space=preset.action_space,
-        prompt_version=PROMPT_VERSION,
-        prompt_digest=template_digest(),
+        prompt_version=preset.prompt_version,
+        prompt_digest=template_digest(preset.prompt_version),
     )
 
 

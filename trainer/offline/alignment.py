@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.prompts import prompt_text
+from pipelines.prompts import before_history, prompt_text
 from pipelines.prompts.history import history_entry, shown_thought
 from pipelines.prompts.tokens import text_tokens
 from schemas.actions import ACTION_SPACE, Action, ActionSpace, parse_reply
@@ -204,7 +204,7 @@ def _shown(one: _Asked, actions: Mapping[Step, _Asked], thoughts: Mapping[Step, 
 
 
 def _place(entry: str, rest: str) -> int | None:
-    """Where an entry stands in what follows a prompt's `History:`, with nothing else on its lines."""
+    """Where an entry stands in what follows the head of a prompt's history, with nothing else on its lines."""
     # line breaks on both sides, so that only whole lines match
     place = f"\n{rest}\n".find(f"\n{entry}\n")
     return None if place < 0 else place
@@ -212,7 +212,7 @@ def _place(entry: str, rest: str) -> int | None:
 
 def _history(text: str) -> tuple[str, str]:
     """A prompt → what stands before its history (the goal may say anything), and the rest."""
-    head, mark, rest = text.rpartition("\nHistory:\n")
+    head, mark, rest = text.rpartition(before_history(text))
     return (head + mark, rest) if mark else (text, "")
 
 

@@ -13,7 +13,7 @@ from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from pipelines.prompts import messages, navigation_text
-from pipelines.prompts.history import HISTORY_STEPS, HistoryForm, history_entry
+from pipelines.prompts.history import HISTORY_STEPS, PROMPT_VERSIONS, HistoryForm, PromptVersion, history_entry
 from pipelines.store.images import encode_png
 from schemas.actions import parse_reply
 from schemas.ids import digest
@@ -54,7 +54,7 @@ class CheckpointPolicy:
             )
         preset = checkpoint.processor.preset
         self.checkpoint, self.temperature, self.history = checkpoint, temperature, preset.history
-        self.history_steps = preset.history_steps
+        self.history_steps, self.prompt_version = preset.history_steps, preset.prompt_version
         self.thinking = preset.thinking if thinking is None else thinking
         self.reading = preset.reading
         self.max_new_tokens = max_new_tokens or preset.max_answer_tokens
@@ -124,7 +124,9 @@ class CheckpointPolicy:
 
     def row(self, view: PolicyView) -> dict[str, object]:
         """A view as a row like those of the shards: goal, the last steps by absolute number, the screenshot."""
-        text = played_prompt(view, self.history, thinking=self.thinking, steps=self.history_steps)
+        text = played_prompt(
+            view, self.history, thinking=self.thinking, steps=self.history_steps, version=self.prompt_version
+        )
         return {
             "sample_id": "policy",
             "source": "policy",
@@ -137,11 +139,16 @@ class CheckpointPolicy:
 
 
 def played_prompt(
-    view: PolicyView, history: HistoryForm = "action", *, thinking: bool = False, steps: int = HISTORY_STEPS
+    view: PolicyView,
+    history: HistoryForm = "action",
+    *,
+    thinking: bool = False,
+    steps: int = HISTORY_STEPS,
+    version: PromptVersion = PROMPT_VERSIONS[0],
 ) -> str:
     """The prompt of a turn in the words of training, for whoever plays a checkpoint: the goal, and the last `steps` by
-    absolute number in the form of its histories (`Preset.history`, `history_steps`); turns whose reply couldn't be read
-    are left out."""
+    absolute number in the form of its histories (`Preset.history`, `history_steps`, `prompt_version`); turns whose
+    reply couldn't be read are left out."""
     past = [
         (
             number,
@@ -157,7 +164,7 @@ def played_prompt(
         for number, said in enumerate(view.past, 1)
         if said.action is not None
     ]
-    return navigation_text(view.goal, past, thinking=thinking, steps=steps)
+    return navigation_text(view.goal, past, thinking=thinking, steps=steps, version=version)
 
 
 def checkpoint_policies(

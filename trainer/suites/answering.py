@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pipelines.prompts import messages, prompt_text
-from pipelines.prompts.history import HISTORY_STEPS, HistoryForm
+from pipelines.prompts.history import HISTORY_STEPS, PROMPT_VERSIONS, HistoryForm, PromptVersion
 from quality.model_client.retry import Retry
 from schemas.action_types import ACTION_SPACE, ActionSpace
 
@@ -207,13 +207,16 @@ class TrainedPrompt:
     history: HistoryForm = "action"
     thinking: bool = False
     history_steps: int = HISTORY_STEPS
+    prompt_version: PromptVersion = PROMPT_VERSIONS[0]
 
     def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, object]]:
         """One user turn: goal, history and the screenshot, as in `trainer.serving.checkpoint_policy`."""
         from generators.policies.chat_endpoint import sent_messages
         from trainer.serving.checkpoint_policy import played_prompt
 
-        text = played_prompt(view, self.history, thinking=self.thinking, steps=self.history_steps)
+        text = played_prompt(
+            view, self.history, thinking=self.thinking, steps=self.history_steps, version=self.prompt_version
+        )
         return sent_messages(messages("navigation", text), [view.png])
 
 
@@ -225,15 +228,17 @@ def trained_agents(
     history: HistoryForm = "action",
     thinking: bool = False,
     history_steps: int = HISTORY_STEPS,
+    prompt_version: PromptVersion = PROMPT_VERSIONS[0],
     max_new_tokens: int | None = None,
 ) -> PolicyMaker:
     """Policies over a served checkpoint of this project: asked as it was trained, in what its preset says of that
-    (`history`, `thinking`, `history_steps`). `max_new_tokens`: of a reply (None: see `served_tokens`)."""
+    (`history`, `thinking`, `history_steps`, `prompt_version`). `max_new_tokens`: of a reply (None: see
+    `served_tokens`)."""
     from generators.policies.chat_endpoint import ChatEndpoint, Sampling
     from generators.policies.openai_agent import OpenAIAgent
     from generators.policies.policy_maker import PolicyMaker
 
     most = max_new_tokens or served_tokens("trained", thinking)
     endpoint, sampling = ChatEndpoint(base_url, model), Sampling(temperature, 1.0, most)
-    prompt = TrainedPrompt(history, thinking, history_steps)
+    prompt = TrainedPrompt(history, thinking, history_steps, prompt_version)
     return PolicyMaker(model, lambda contract, world: OpenAIAgent(endpoint, prompt, sampling))

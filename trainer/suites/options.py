@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.prompts.history import HISTORY_STEPS, HistoryForm
+from pipelines.prompts.history import HISTORY_STEPS, PROMPT_VERSIONS, HistoryForm, PromptVersion
 
 if TYPE_CHECKING:
     from generators.policies.profiles.profile import Profile
@@ -38,6 +38,8 @@ class EvaluationSubject:
     profile: Profile | None = None
     history_steps: int = HISTORY_STEPS
     """How many past turns a served model is shown."""
+    prompt_version: PromptVersion = PROMPT_VERSIONS[0]
+    """In whose words a served model is asked with words trained."""
     here: bool = False
     """Served by this process alone, so that `base_url` says nothing of what is evaluated."""
 
@@ -55,6 +57,8 @@ class EvaluationSubject:
             )
         if self.profile is not None and self.reading == "windows":
             raise ValueError("--reading: expected whole or zoom with --profile, found windows")
+        if self.prompt_version != PROMPT_VERSIONS[0] and not (served and self.words == "trained"):
+            raise ValueError("--prompt-version is for served models with --words trained: leave it out")
         if not served and (self.history, self.history_steps, self.thinking) != ("action", HISTORY_STEPS, False):
             raise ValueError(
                 "--history, --history-steps and --thinking are for served models: a checkpoint is asked as its "

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.mapping.adapter import Raw
-from pipelines.prompts.history import HISTORY_STEPS
+from pipelines.prompts.history import HISTORY_STEPS, PROMPT_VERSIONS
 from schemas.ids import digest
 from trainer.data.rows import light_rows, screen_elements, with_pictures
 from trainer.runtime.tracking import OnEvent
@@ -167,6 +167,7 @@ def _policy(subject: EvaluationSubject, options: SuiteOptions) -> PolicyMaker | 
             options.temperature,
             history=subject.history,
             history_steps=subject.history_steps,
+            prompt_version=subject.prompt_version,
             thinking=subject.thinking,
             max_new_tokens=most,
         )
@@ -291,7 +292,10 @@ def _asked(subject: EvaluationSubject, options: SuiteOptions) -> dict[str, Any]:
         return {}
     most = options.max_new_tokens or served_tokens(subject.words, subject.thinking)
     asked = {"words": subject.words, "history": subject.history, "thinking": subject.thinking, "max_new_tokens": most}
-    return asked if subject.history_steps == HISTORY_STEPS else {**asked, "history_steps": subject.history_steps}
+    for name, usual in (("history_steps", HISTORY_STEPS), ("prompt_version", PROMPT_VERSIONS[0])):
+        if getattr(subject, name) != usual:
+            asked[name] = getattr(subject, name)
+    return asked
 
 
 def _kept(subject: EvaluationSubject, options: SuiteOptions, *more: str) -> Path | None:
@@ -314,6 +318,8 @@ def _kept(subject: EvaluationSubject, options: SuiteOptions, *more: str) -> Path
     # said only where it isn't the usual number, so that a run begun before there was a choice goes on
     if subject.history_steps != HISTORY_STEPS:
         asked.append(f"history steps {subject.history_steps}")
+    if subject.prompt_version != PROMPT_VERSIONS[0]:
+        asked.append(f"prompt {subject.prompt_version}")
     # weights of another training have another lineage
     if subject.checkpoint is not None and (lineage := subject.checkpoint / "lineage.json").is_file():
         asked.append(lineage.read_text(encoding="utf-8"))

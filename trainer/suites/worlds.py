@@ -27,7 +27,7 @@ from generators.tasks.trajectory import ExecutedTrajectory
 from generators.worlds.care.care_case import outcome_of
 from generators.worlds.evaluators import holds
 from generators.worlds.osworld.evaluation import score_column
-from pipelines.prompts.history import HISTORY_STEPS
+from pipelines.prompts.history import HISTORY_STEPS, PROMPT_VERSIONS
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.serving.checkpoint_policy import CheckpointPolicy
@@ -179,6 +179,7 @@ class _Subject:
         # weights that are asked otherwise are another policy
         named = identity if preset.history == "action" else f"{identity}-{preset.history}"
         named += "" if preset.history_steps == HISTORY_STEPS else f"-{preset.history_steps}"
+        named += "" if preset.prompt_version == PROMPT_VERSIONS[0] else f"-{preset.prompt_version}"
         return cls(PolicyMaker(name, make), named, thinks, most, loaded)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipelines import prompts
 from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
 from pipelines.prompts.answers import answers_of, with_answers
-from pipelines.prompts.history import HISTORY_STEPS
+from pipelines.prompts.history import HISTORY_STEPS, HistoryConfig
 from pipelines.prompts.tokens import count_tokens, image_tokens, text_tokens
 from schemas.actions import Click, Scroll, Type, parse_reply
 from schemas.tables import OBJECTIVES
@@ -39,6 +39,17 @@ def test_prompt_says_that_thinking_is_off_only_without_thoughts() -> None:
     assert navigation_text("g", [], thinking=False).endswith("History:\nnone\nThinking: off")
     assert "Thinking" not in navigation_text("g", [], thinking=True)
     assert "unknown" in navigation_text("g", None)
+
+
+def test_another_version_has_words_of_its_own_for_navigation_alone() -> None:
+    text = navigation_text("buy {shoes}", [(1, "Wait()")], version="aguvis")
+    head = "Please generate the next move according to the UI screenshot, instruction and previous actions."
+    assert text == f"{head}\n\nInstruction: buy {{shoes}}\n\nPrevious actions:\n1. Wait()\nThinking: off"
+    assert not prompts.asks_to_think(text) and prompts.before_history(text) == "\n\nPrevious actions:\n"
+    assert prompts.before_history("Goal: x") == prompts.before_history("anything") == "\nHistory:\n"
+    assert prompts.template("grounding", "aguvis") == prompts.template("grounding")
+    assert HistoryConfig(form="conclusion").said() == {"history": {"form": "conclusion", "steps": HISTORY_STEPS}}
+    assert HistoryConfig(prompt="aguvis").of_preset()["prompt_version"] == "aguvis"
 
 
 def test_a_grounding_question_says_what_more_it_wants() -> None:

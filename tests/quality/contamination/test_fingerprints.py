@@ -146,6 +146,7 @@ def test_all_suites_of_the_method_are_known() -> None:
         (plan_text("Open a"), "Open a"),
         (navigation_text("Buy {x}\nHistory", None), "Buy {x}\nHistory"),
         (navigation_text("Open a", [(1, "Click(box=(1,2))")], thinking=True), "Open a"),
+        (navigation_text("Open a", [(1, "Click(box=(1,2))")], version="aguvis"), "Open a"),
         (LIST_QUESTION, ""),
         (point_text(3, 4), ""),
         (region_text((1, 2, 3, 4)), ""),

@@ -10,7 +10,7 @@ import pytest
 from drawn import draw
 
 from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
-from pipelines.prompts.history import history_entry
+from pipelines.prompts.history import PROMPT_VERSIONS, PromptVersion, history_entry
 from pipelines.prompts.tokens import text_tokens
 from schemas.actions import Action, Click, LongPress, Scroll, Type, render
 from trainer.offline.alignment import align, history_line, model_rollouts, with_history
@@ -102,16 +102,18 @@ def test_histories_hold_the_nearest_thought_of_a_right_action() -> None:
     assert json.loads(third["provenance"])["of"] == "e1-2" and third["sample_id"] != "e1-2"
 
 
-def test_an_entry_of_several_lines_is_one_entry() -> None:
+@pytest.mark.parametrize("version", PROMPT_VERSIONS)
+def test_an_entry_of_several_lines_is_one_entry(version: PromptVersion) -> None:
     typed, said = Type("a\nb\n2. c"), Type("new\nline")
     lines = [(1, history_entry(typed, "web", "action")), (2, "Click(box=(1,2))"), (3, "Click(box=(1,2))")]
-    chat = messages("navigation", navigation_text("write\nHistory:\n1. nothing", lines))
+    chat = messages("navigation", navigation_text("write\nHistory:\n1. nothing", lines, version=version))
     old = [history_line(0, typed, "web"), history_line(1, Click((1, 2)), "web"), history_line(2, Type("b"), "web")]
     changes = dict(zip(old, (history_line(0, said, "web"), "2. Wait() (it loads)", "3. never shown"), strict=True))
     found = prompt_text(with_history(chat, changes))
     assert found == navigation_text(
         "write\nHistory:\n1. nothing",
         [(1, history_entry(said, "web", "action")), (2, "Wait() (it loads)"), (3, "Click(box=(1,2))")],
+        version=version,
     )
     assert with_history(chat, {}) == chat
 

@@ -171,5 +171,5 @@ def test_a_checkpoint_remembers_thoughts_in_histories_that_came_before_its_peak(
     assert (asked.history, asked.thinking) == ("think_action", False)
     assert as_trained(told, [], 50) == told  # what its start learned isn't forgotten
     assert {"history", "thinking"} <= told.plain().keys() and not {"history", "thinking"} & start.plain().keys()
-    with pytest.raises(ValueError, match="expected a history of action, think_action, conclusion, found 'thoughts'"):
+    with pytest.raises(ValueError, match="expected history action or think_action or conclusion, found 'thoughts'"):
         replace(start, history="thoughts")  # type: ignore[arg-type]

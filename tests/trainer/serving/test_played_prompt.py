@@ -14,8 +14,8 @@ from drawn import draw
 from generators.policies.policy import PastTurn, PolicyView
 from pipelines.derivers.base import DeriveConfig
 from pipelines.derivers.navigation import navigation
-from pipelines.prompts import messages, prompt_text, reply_text
-from pipelines.prompts.history import HISTORY_FORMS, MOST_THOUGHT, HistoryConfig, HistoryForm
+from pipelines.prompts import before_history, messages, prompt_text, reply_text, template_digest
+from pipelines.prompts.history import HISTORY_FORMS, MOST_THOUGHT, HistoryConfig, HistoryForm, PromptVersion
 from schemas.action_types import Action, Click, Finished, Scroll, Type
 from schemas.actions import format, parse_reply
 from trainer.modeling.checkpoint import Checkpoint, lineage
@@ -141,12 +141,12 @@ def test_a_checkpoint_that_says_nothing_plays_actions_alone(model: Any, processo
         assert TrainedPrompt().messages(view)[0]["content"][0]["text"] == text and text.endswith("Thinking: off")
 
 
-@pytest.mark.parametrize("steps", [0, 2, 5])
+@pytest.mark.parametrize(("steps", "version"), [(0, "v1"), (2, "aguvis"), (5, "v1"), (5, "aguvis")])
 @pytest.mark.parametrize("form", HISTORY_FORMS)
-def test_a_checkpoint_is_played_with_the_histories_of_its_corpus(
-    model: Any, processor: Any, tiny_preset: Any, form: HistoryForm, steps: int
+def test_a_checkpoint_is_played_with_the_histories_and_the_words_of_its_corpus(
+    model: Any, processor: Any, tiny_preset: Any, form: HistoryForm, steps: int, version: PromptVersion
 ) -> None:
-    config = HistoryConfig(form=form, steps=steps)
+    config = HistoryConfig(form=form, steps=steps, prompt=version)
     preset = replace(tiny_preset, thinking=True, **config.of_preset())
     checkpoint = Checkpoint(
         model.eval(), Processor(processor.tokenizer, processor.images, preset), asdict(lineage("tiny", preset))
@@ -157,9 +157,12 @@ def test_a_checkpoint_is_played_with_the_histories_of_its_corpus(
         played = prompt_text(CheckpointPolicy(checkpoint).row(view)["messages"])
         # a step without a thought has a prompt that doesn't ask for one; a player asks at each step
         assert played == text.removesuffix("\nThinking: off"), row
-        [turn] = TrainedPrompt(form, thinking=True, history_steps=steps).messages(view)
+        [turn] = TrainedPrompt(form, thinking=True, history_steps=steps, prompt_version=version).messages(view)
         assert turn["content"][0]["text"] == played
-    lines = texts[-1].split("History:")[1].splitlines()
+    assert texts[-1].startswith({"v1": "Goal: ", "aguvis": "Please generate the next move"}[version])
+    made = checkpoint.lineage
+    assert made["prompt_version"] == version and (made["prompt_digest"] == template_digest()) == (version == "v1")
+    lines = texts[-1].split(before_history(texts[-1]))[1].splitlines()
     assert sum(line[:1].isdigit() for line in lines) == min(steps, len(TURNS) - 1)
     if steps == 5:
         assert ("1. The menu is open." in lines) == (form == "conclusion")
