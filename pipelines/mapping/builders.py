@@ -9,7 +9,7 @@ from pipelines.mapping.fullest_list import keep_fullest
 from pipelines.mapping.items import ItemError, NumberedStep, by_number
 from pipelines.prompts import grounding_text, messages, point_answer, point_text
 from pipelines.prompts.tokens import count_tokens
-from schemas.actions import Action, Scroll, format, scroll_direction
+from schemas.actions import Action, Point, Scroll, format, scroll_direction
 from schemas.coordinates import ScreenBox, centre_in_units
 from schemas.ids import canonical_json, sample_id
 
@@ -317,19 +317,15 @@ class SampleBuilder(_Builder):
             raise ItemError("empty_text", "the expression is empty", word)
         if not (left < right and top < bottom):
             raise ItemError("bad_box", f"{[round(side, 2) for side in box]} has no area", word)
-        centre = point_answer(*centre_in_units(box))
         rules = ["centre_of_box", *_cut(box), *more.pop("rules", ())]
-        self.sample(
-            "grounding",
-            grounding_text(expression),
-            centre,
-            screen,
-            native_index,
-            word,
-            target_boxes=[box],
-            rules=rules,
-            **more,
-        )
+        at = centre_in_units(box)
+        self.point(expression, at, screen, native_index, word, target_boxes=[box], rules=rules, **more)
+
+    def point(
+        self, expression: str, at: Point, screen: RecordScreen, native_index: int, word: str, **more: Any
+    ) -> None:
+        """`Where is <expression>?` → a point in 0..1000, for what has no box of its own or several."""
+        self.sample("grounding", grounding_text(expression), point_answer(*at), screen, native_index, word, **more)
 
     def region(
         self, answer: str, box: Sequence[float], screen: RecordScreen, native_index: int, word: str, **more: Any

@@ -33,7 +33,7 @@ from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.flat_rows import Columns, FlatRowAdapter, Row
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import field_id, json_list, parquet_rows
-from pipelines.prompts import caption_text, grounding_text, point_answer
+from pipelines.prompts import caption_text
 from schemas.coordinates import centre, centre_in_units
 
 VIEWPORTS = ((1280, 720), (428, 746))
@@ -145,16 +145,8 @@ class AutoguiAdapter(FlatRowAdapter):
         if box:
             builder.grounding(what.strip().rstrip("."), box, screen, 0, "point", rules=rules)
         else:
-            builder.sample(
-                "grounding",
-                grounding_text(what.strip().rstrip(".")),
-                point_answer(10 * x, 10 * y),
-                screen,
-                0,
-                "point",
-                lossy=True,
-                rules=rules,
-            )
+            at = (10 * x, 10 * y)
+            builder.point(what.strip().rstrip("."), at, screen, 0, "point", lossy=True, rules=rules)
 
 
 def _images(text: str) -> str:

@@ -33,7 +33,6 @@ from pipelines.mapping.points import pixel_point
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
 from pipelines.native.record_readers import count_of, json_document, json_list
-from pipelines.prompts import grounding_text, point_answer
 
 ELEMENT, INSTRUCTION = "element", "instruction"
 _KNOWN = frozenset(
@@ -125,9 +124,8 @@ def _instruction(builder: SampleBuilder, row: Mapping[str, Any], size: tuple[int
         if "bbox" in row or point is None:
             builder.grounding(said, _box(row, size, INSTRUCTION), screen, 0, INSTRUCTION)
         else:
-            answer = point_answer(*pixel_point(point, size, INSTRUCTION))
-            rules = ["point_without_box"]
-            builder.sample("grounding", grounding_text(said), answer, screen, 0, INSTRUCTION, rules=rules)
+            at = pixel_point(point, size, INSTRUCTION)
+            builder.point(said, at, screen, 0, INSTRUCTION, rules=["point_without_box"])
     except ItemError as error:
         builder.reject(error.reason, native=row, native_index=0, word=error.word, detail=error.detail)
     return builder.finish()

@@ -26,7 +26,6 @@ from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import guicourse
 from pipelines.native.record_readers import count_of, field_id, json_list
-from pipelines.prompts import grounding_text, point_answer
 from schemas.coordinates import centre_in_units
 from schemas.ids import digest
 
@@ -103,15 +102,5 @@ def _map(builder: SampleBuilder, row: dict[str, Any], screen: RecordScreen) -> N
         raise ItemError("empty_text", "the expression is empty", task)
     else:
         # One expression for several boxes: any of them is right, so the first stands for all.
-        centre = point_answer(*centre_in_units(boxes[0]))
-        builder.sample(
-            "grounding",
-            grounding_text(said),
-            centre,
-            screen,
-            0,
-            task,
-            lossy=True,
-            target_boxes=boxes,
-            rules=["centre_of_first_box", "several_boxes"],
-        )
+        at, rules = centre_in_units(boxes[0]), ["centre_of_first_box", "several_boxes"]
+        builder.point(said, at, screen, 0, task, lossy=True, target_boxes=boxes, rules=rules)

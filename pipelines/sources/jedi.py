@@ -37,7 +37,7 @@ from pipelines.mapping.points import pixel_point
 from pipelines.native.chat import ChatTurn, said_by, turns, without_pictures
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_lines
-from pipelines.prompts import REFUSAL, grounding_text, point_answer
+from pipelines.prompts import REFUSAL, grounding_text
 from schemas.coordinates import ScreenBox
 from schemas.ids import digest
 
@@ -142,9 +142,8 @@ def _sample(
             raise ItemError("bad_value", f"a refusal that points somewhere: {said[:60]!r}", ABSENT)
         builder.sample("grounding", grounding_text(what), REFUSAL, screen, place, ABSENT)
     elif point is not None:
-        answer = point_answer(*pixel_point(point, size, POINT))
-        rules = ["point_without_box"]
-        builder.sample("grounding", grounding_text(what), answer, screen, place, POINT, rules=rules)
+        at = pixel_point(point, size, POINT)
+        builder.point(what, at, screen, place, POINT, rules=["point_without_box"])
     elif (box := _box(said, prompt + asked, size, BOX)) is not None:
         builder.grounding(what, box, screen, place, BOX)
     elif (box := _box(asked, prompt, size, REGION)) is not None:

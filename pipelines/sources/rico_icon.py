@@ -29,7 +29,6 @@ from pipelines.native import rico
 from pipelines.native.chat import ChatTurn, said_by, turns, without_pictures
 from pipelines.native.pyautogui import gestures, parse_script
 from pipelines.native.record_readers import count_of, json_list
-from pipelines.prompts import grounding_text, point_answer
 from schemas.actions import Click
 from schemas.ids import digest
 
@@ -134,9 +133,7 @@ def _ground(builder: SampleBuilder, asked: str | None, answer: str | None, scree
     # A request that begins with a verb asks for an action; what it points at is the expression.
     said = pointed_at(asked)
     rules = [f"verb left out of: {asked}"] if said else []
-    builder.sample(
-        "grounding", grounding_text(said or asked), point_answer(*_point(answer)), screen, index, WORD, rules=rules
-    )
+    builder.point(said or asked, _point(answer), screen, index, WORD, rules=rules)
 
 
 def _point(answer: str) -> tuple[int, int]:

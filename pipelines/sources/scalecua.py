@@ -46,7 +46,6 @@ from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.record_readers import json_lines
 from pipelines.native.scalecua_calls import LOSSES, OTHER, MappedScaleCuaCalls, is_number, read_step
-from pipelines.prompts import grounding_text, point_answer
 from schemas.coordinates import UNITS, to_unit
 from schemas.ids import digest
 
@@ -316,5 +315,5 @@ def _sample(builder: SampleBuilder, row: _Row, screen: RecordScreen) -> None:
         return
     if not named[0].strip():
         raise ItemError("empty_text", "the expression is empty", word)
-    at = point_answer(to_unit(numbers[0], UNITS), to_unit(numbers[1], UNITS))
-    builder.sample("grounding", grounding_text(named[0].strip()), at, screen, 0, word)
+    at = (to_unit(numbers[0], UNITS), to_unit(numbers[1], UNITS))
+    builder.point(named[0].strip(), at, screen, 0, word)

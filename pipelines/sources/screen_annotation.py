@@ -31,7 +31,7 @@ from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico
 from pipelines.native.record_readers import last_may_end
-from pipelines.prompts import LIST_QUESTION, grounding_text, point_answer, point_text
+from pipelines.prompts import LIST_QUESTION, point_text
 from schemas.coordinates import contains
 
 COLUMNS = ("screen_id", "screen_annotation")
@@ -289,17 +289,9 @@ def _emit(
         else:
             listed += 1
         if node.kind in ("TEXT", "BUTTON") and node.text and names[node.text.casefold()] == 1:
-            builder.sample(
-                "grounding",
-                grounding_text(node.text),
-                point_answer(*node.centre),
-                screen,
-                index,
-                "element",
-                k=1,
-                count=False,
-                target_boxes=[box],
-                rules=["unique_text", "centre_of_box"],
+            rules = ["unique_text", "centre_of_box"]
+            builder.point(
+                node.text, node.centre, screen, index, "element", k=1, count=False, target_boxes=[box], rules=rules
             )
     # The whole list once, as the source writes it.
     if sound:

@@ -30,7 +30,7 @@ from pipelines.mapping.items import notices, unknown_fields
 from pipelines.native import rico, screenqa_rows
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.screenqa_rows import WORD
-from pipelines.prompts import REFUSAL, grounding_text, point_answer
+from pipelines.prompts import REFUSAL, grounding_text
 from schemas.coordinates import ScreenBox, centre_in_units
 from schemas.ids import digest
 
@@ -100,35 +100,14 @@ class ScreenqaAdapter(Adapter):
             rules=["first_rater_with_elements" if boxes else "first_rater"],
         )
         # The question as an expression: where its answer stands.
-        asked = grounding_text(f'the answer to "{question.strip().rstrip("?")}"')
+        asked = f'the answer to "{question.strip().rstrip("?")}"'
         if boxes:
-            centre = point_answer(*centre_in_units(boxes[0]))
-            builder.sample(
-                "grounding",
-                asked,
-                centre,
-                screen,
-                0,
-                WORD,
-                k=1,
-                target_boxes=boxes,
-                rules=["centre_of_first_box", "first_rater_with_elements"],
-                count=False,
-            )
+            at, rules = centre_in_units(boxes[0]), ["centre_of_first_box", "first_rater_with_elements"]
+            builder.point(asked, at, screen, 0, WORD, k=1, target_boxes=boxes, rules=rules, count=False)
         elif not boxed:
             # All raters agree that nothing shows it, so nothing can be pointed at.
-            builder.sample(
-                "grounding",
-                asked,
-                REFUSAL,
-                screen,
-                0,
-                WORD,
-                k=1,
-                lossy=True,
-                rules=["no_rater_boxed_anything"],
-                count=False,
-            )
+            rules, said = ["no_rater_boxed_anything"], grounding_text(asked)
+            builder.sample("grounding", said, REFUSAL, screen, 0, WORD, k=1, lossy=True, rules=rules, count=False)
         return notices(builder.finish(), found)
 
 

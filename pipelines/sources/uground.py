@@ -28,7 +28,6 @@ from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, picture_bytes, unknown_fields
 from pipelines.native.chat import exchanges, said_by, turns, without_pictures
 from pipelines.native.record_readers import parquet_rows
-from pipelines.prompts import grounding_text, point_answer
 
 GRID_MAX = 999
 WORD = "pair"
@@ -107,15 +106,8 @@ def _pair(builder: SampleBuilder, place: int, asked: str, said: str, screen: Rec
     if len(numbers) == 4:
         builder.grounding(what, [float(number) for number in numbers], screen, place, WORD, rules=["grid_of_999"])
         return
-    builder.sample(
-        "grounding",
-        grounding_text(what),
-        point_answer(numbers[0], numbers[1]),
-        screen,
-        place,
-        WORD,
-        rules=["grid_of_999", "point_without_box"],
-    )
+    at = (numbers[0], numbers[1])
+    builder.point(what, at, screen, place, WORD, rules=["grid_of_999", "point_without_box"])
 
 
 def _description(asked: str) -> str:

@@ -30,7 +30,6 @@ from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, read_once, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import csv_rows, field_id
-from pipelines.prompts import grounding_text, point_answer
 from schemas.coordinates import centre_in_units
 
 COLUMNS = ("question", "id", "element_id", "answer_start", "answer")
@@ -107,20 +106,9 @@ class WebsrcAdapter(Adapter):
             except ItemError as error:
                 found.append((error.reason, error.detail, {"id": name, "element_id": row["element_id"]}))
             else:
-                asked = grounding_text(f'the answer to "{question.strip().rstrip("?").strip()}"')
-                centre = point_answer(*centre_in_units(box))
-                builder.sample(
-                    "grounding",
-                    asked,
-                    centre,
-                    screen,
-                    0,
-                    WORD,
-                    k=1,
-                    count=False,
-                    target_boxes=[box],
-                    rules=["centre_of_box"],
-                )
+                asked, at = f'the answer to "{question.strip().rstrip("?").strip()}"', centre_in_units(box)
+                rules = ["centre_of_box"]
+                builder.point(asked, at, screen, 0, WORD, k=1, count=False, target_boxes=[box], rules=rules)
         return notices(builder.finish(), found)
 
 

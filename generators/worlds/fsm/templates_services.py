@@ -1,6 +1,6 @@
 """Sites of services: a bank, a forum."""
 
-from generators.worlds.fsm.draft import Draft, fail, put, say
+from generators.worlds.fsm.draft import Draft, PageDraft, fail, put, say
 from generators.worlds.fsm.spec import Edge, SiteSpec
 from generators.worlds.fsm.words import CITIES, MAILS, PEOPLE, SECRETS, SENTENCES, STREETS, THREADS, TOPICS
 
@@ -21,42 +21,29 @@ def bank(seed: int) -> SiteSpec:
     d.menu("Pay", "payees", shown=inside)
     d.menu("Cards", "cards", shown=inside)
     d.menu("Branches", "branches")
-    home = d.page("home", f"{d.name} online").text(
-        f'Demo account: number "{user}", password "{secret}".', style="quiet"
-    )
+    home = d.page("home", f"{d.name} online")
+    home.text(f'Demo account: number "{user}", password "{secret}".', style="quiet")
     home.field("Account number", "s_user", (user, "111111"), "eq", error="We don't know this account number.")
     home.field("Password", "s_word", (secret, "1234"), "eq", error="The password is wrong.", secret=True)
     home.submit("Log in", put("signed", True), to="accounts")
-    accounts = d.page("accounts", "Your accounts", deep=False).row(
-        "Everyday account", f"{rng.randint(900, 4000)} €", "everyday"
-    )
+    accounts = d.page("accounts", "Your accounts", deep=False)
+    accounts.row("Everyday account", f"{rng.randint(900, 4000)} €", "everyday")
     accounts.row("Savings", f"{rng.randint(1000, 9000)} €", "savings").link("Log out", "home", put("signed", False))
-    everyday = (
-        d.page("everyday", "Everyday account", deep=False)
-        .tab("Payments", "everyday")
-        .tab("Statements", "papers")
-        .tab("Limits", "limits")
-    )
-    everyday.notice("Paid {paid_sum} € to {paid_to}", shown=(("paid_to", "ne", ""),)).text("Rent 640 €").text(
-        "Power 58 €"
-    )
-    papers = (
-        d.page("papers", "Statements", deep=False)
-        .tab("Payments", "everyday")
-        .tab("Statements", "papers")
-        .tab("Limits", "limits")
-    )
+
+    def section(id: str, title: str) -> PageDraft:
+        """A page of the everyday account, under its three tabs."""
+        page = d.page(id, title, deep=False)
+        return page.tab("Payments", "everyday").tab("Statements", "papers").tab("Limits", "limits")
+
+    everyday = section("everyday", "Everyday account")
+    everyday.notice("Paid {paid_sum} € to {paid_to}", shown=(("paid_to", "ne", ""),)).text("Rent 640 €")
+    everyday.text("Power 58 €")
+    papers = section("papers", "Statements")
     papers.check("Send statements by mail", "by_mail", scope="site").check("Only once a year", "yearly", scope="site")
-    limits = (
-        d.page("limits", "Limits", deep=False)
-        .tab("Payments", "everyday")
-        .tab("Statements", "papers")
-        .tab("Limits", "limits")
-    )
+    limits = section("limits", "Limits")
     d.text("limit", (), "site", "500")
-    limits.text("Daily limit: {limit} €", style="big").field(
-        "New limit in €", "n_limit", ("800", "250", "1500"), "amount"
-    )
+    limits.text("Daily limit: {limit} €", style="big")
+    limits.field("New limit in €", "n_limit", ("800", "250", "1500"), "amount")
     limits.submit("Change limit", ("limit", "copy", "n_limit"), *say("The limit was changed."))
     savings = d.page("savings", "Savings account", deep=False).text("Put aside: {saved} times", style="big")
     d.number("saved", 0, 8)
@@ -81,20 +68,15 @@ def bank(seed: int) -> SiteSpec:
     pay = d.page("payees", "Who do you want to pay?", deep=False)
     for name in payees:
         pay.row(name, "Saved payee", "amount", put("payee", name))
-    amount = (
-        d.page("amount", "Amount", deep=False, bare=True)
-        .text("To: {payee}", style="big")
-        .field("Amount in €", "p_sum", AMOUNTS, "amount")
-    )
+    amount = d.page("amount", "Amount", deep=False, bare=True).text("To: {payee}", style="big")
+    amount.field("Amount in €", "p_sum", AMOUNTS, "amount")
     amount.field("Reference", "p_ref", ("Rent", "Lunch", "Tickets")).radios("When", "p_when", ("Now", "Tomorrow"))
-    amount.submit("Next", ("sum", "copy", "p_sum"), ("when", "copy", "p_when"), to="confirm").link(
-        "Other payee", "payees"
-    )
+    amount.submit("Next", ("sum", "copy", "p_sum"), ("when", "copy", "p_when"), to="confirm")
+    amount.link("Other payee", "payees")
     # A code that only this page shows: a payment can't be confirmed from memory.
     tan = str(rng.randint(10000, 99999))
-    confirm = d.page("confirm", "Confirm the payment", deep=False, bare=True).text(
-        "{sum} € to {payee}, {when}", style="big"
-    )
+    confirm = d.page("confirm", "Confirm the payment", deep=False, bare=True)
+    confirm.text("{sum} € to {payee}, {when}", style="big")
     confirm.text(f'Your code for this payment is "{tan}".', style="quiet")
     confirm.field("Payment code", "p_tan", (tan, "00000"), "eq", error="The code is wrong.")
     confirm.submit(
@@ -154,7 +136,8 @@ def forum(seed: int) -> SiteSpec:
     home, latest = d.page("home", "Topics").text("Be kind to each other."), d.page("latest", "Latest threads")
     for t, topic in enumerate(topics):
         home.item(topic, f"{rng.randint(12, 900)} posts", f"topic{t}")
-        page = d.page(f"topic{t}", topic).button(
+        page = d.page(f"topic{t}", topic)
+        page.button(
             "Start a thread",
             Edge((("member", "eq", True),), (put("where", topic),), "start"),
             Edge((), fail("Only members can start threads.")),
@@ -194,43 +177,32 @@ def forum(seed: int) -> SiteSpec:
         )
         d.goal(f"like{n}", {f"liked{n}": True}, f'Like the thread "{title}"')
         d.goal(f"follow{n}", {f"followed{n}": True}, f'Follow the thread "{title}"')
-    join = d.page("join", "Join us", without=("nav-profile",)).field(
-        "Nickname", "j_nick", ("fernweh", "quill", "maple", "drift")
-    )
-    join.field("Email", "j_mail", MAILS, "email").check(
-        "I accept the rules", "j_rules", must="Please accept the rules."
-    )
+    join = d.page("join", "Join us", without=("nav-profile",))
+    join.field("Nickname", "j_nick", ("fernweh", "quill", "maple", "drift"))
+    join.field("Email", "j_mail", MAILS, "email")
+    join.check("I accept the rules", "j_rules", must="Please accept the rules.")
     join.submit("Create account", ("nick", "copy", "j_nick"), put("member", True), to="profile")
     d.text("about", (), "site")
-    profile = (
-        d.page("profile", "Your profile", deep=False, without=("nav-join",))
-        .text("You are {nick}.", style="big")
-        .text("About me: {about}", shown=(("about", "filled", ""),))
-    )
-    profile.field("About you", "p_about", SENTENCES).submit(
-        "Save profile", ("about", "copy", "p_about"), *say("Saved.")
-    )
+    profile = d.page("profile", "Your profile", deep=False, without=("nav-join",))
+    profile.text("You are {nick}.", style="big").text("About me: {about}", shown=(("about", "filled", ""),))
+    profile.field("About you", "p_about", SENTENCES)
+    profile.submit("Save profile", ("about", "copy", "p_about"), *say("Saved."))
     # Leaving is possible, so that an agent can undo what let it in.
     profile.check("Hide me from the list", "hidden", scope="site").link("Leave the forum", "home", put("member", False))
     d.text("started", (), "site")
     d.choice("started_in", ("", *topics))
-    start = (
-        d.page("start", "New thread", deep=False, without=("nav-join",))
-        .text("In: {where}")
-        .field("Title", "t_title", ("A new idea", "Need advice", "Good news"))
-    )
+    start = d.page("start", "New thread", deep=False, without=("nav-join",)).text("In: {where}")
+    start.field("Title", "t_title", ("A new idea", "Need advice", "Good news"))
     start.field("First post", "t_text", SENTENCES)
-    start.submit("Post thread", ("started", "copy", "t_title"), ("started_in", "copy", "where"), to="posted").link(
-        "Discard", "home"
-    )
+    start.submit("Post thread", ("started", "copy", "t_title"), ("started_in", "copy", "where"), to="posted")
+    start.link("Discard", "home")
     d.page("posted", "Thread posted", deep=False, without=("nav-join",)).notice(
         "{started} in {started_in}", style="good"
     ).link("All topics", "home")
     d.page("rules", "House rules").text("No advertising. No shouting.").link("Report a problem", "report")
     report = d.page("report", "Report a problem").radios("What is it?", "r_kind", ("Spam", "Insult", "Other"))
-    report.field("Details", "r_text", SENTENCES).submit(
-        "Send report", ("reported", "copy", "r_kind"), *say("Reported.")
-    )
+    report.field("Details", "r_text", SENTENCES)
+    report.submit("Send report", ("reported", "copy", "r_kind"), *say("Reported."))
     d.choice("reported", ("", "Spam", "Insult", "Other"))
     for kind in ("Spam", "Insult"):
         d.goal(f"report-{kind}", {"reported": kind}, f"Report a problem: {kind.lower()}")

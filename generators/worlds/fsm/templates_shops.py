@@ -112,9 +112,8 @@ def _shop_help(d: Draft) -> None:
         d.page(f"help{number}", topic).text(f"All about {topic.lower()}: we answer within a day.").link(
             "All topics", "help"
         )
-    page.field("Your question", "ask", SENTENCES, hint="Ask us anything").submit(
-        "Send question", *say("Your question was sent."), put("asked", True)
-    )
+    page.field("Your question", "ask", SENTENCES, hint="Ask us anything")
+    page.submit("Send question", *say("Your question was sent."), put("asked", True))
     d.flag("asked")
     d.goal("ask", {"asked": True}, "Send the help team a question", f"Ask {d.name} something from its help page")
 
@@ -147,11 +146,8 @@ def tickets(seed: int) -> SiteSpec:
             go = (put("picked", f"{a}-{b}"), put("time", time))
             page.button(f"Departure {time}", Edge((), go, "people"), style="main")
         page.link("Other connections", "home")
-    people = (
-        d.page("people", "Passengers", deep=False)
-        .text("Trip {picked} at {time}")
-        .text("Travellers: {people}", style="big")
-    )
+    people = d.page("people", "Passengers", deep=False).text("Trip {picked} at {time}")
+    people.text("Travellers: {people}", style="big")
     people.button(
         "One more",
         Edge((("people", "ge", 6),), fail("At most six people can travel together.")),
@@ -168,12 +164,10 @@ def tickets(seed: int) -> SiteSpec:
     fare.radios("Fare", "p_fare", ("Saver", "Flex", "First")).dropdown("Seat", "p_seat", ("Window", "Aisle"))
     fare.submit("Review the booking", ("fare", "copy", "p_fare"), ("seat", "copy", "p_seat"), to="review")
     review = d.page("review", "Review your booking", deep=False).text("{picked} at {time}, {fare} fare, {seat} seat")
-    review.text("{people} travelling, booked by {passenger}").check(
-        "The data above is correct", "sure", must="Please confirm the data."
-    )
-    review.submit("Pay now", ("booked", "copy", "picked"), to="done").link("Change fare", "fare").link(
-        "Start again", "home"
-    )
+    review.text("{people} travelling, booked by {passenger}")
+    review.check("The data above is correct", "sure", must="Please confirm the data.")
+    review.submit("Pay now", ("booked", "copy", "picked"), to="done").link("Change fare", "fare")
+    review.link("Start again", "home")
     d.page("done", "You are booked", deep=False).notice("Trip {booked} at {time} is booked.", style="good").link(
         "See my trips", "trips"
     )
@@ -191,11 +185,8 @@ def tickets(seed: int) -> SiteSpec:
     fares.link("Rules for luggage", "luggage").link("Rules for bicycles", "bicycles")
     d.page("luggage", "Luggage").text("Two pieces travel free.").link("Our fares again", "fares")
     d.page("bicycles", "Bicycles").text("A bicycle needs a ticket of its own.").link("Our fares again", "fares")
-    contact = (
-        d.page("contact", "Contact us")
-        .field("Your email", "c_mail", MAILS, "email")
-        .field("Message", "c_text", SENTENCES)
-    )
+    contact = d.page("contact", "Contact us").field("Your email", "c_mail", MAILS, "email")
+    contact.field("Message", "c_text", SENTENCES)
     contact.submit("Send message", put("wrote", True), *say("Thank you, we have your message."))
     d.flag("wrote")
     for a, b in routes:
@@ -355,11 +346,8 @@ def streaming(seed: int) -> SiteSpec:
         "To account", "account"
     )
     d.choice("plan", ("Basic", "Plus", "Premium"))
-    plan = (
-        d.page("plan", "Your plan")
-        .text("You have {plan}.", style="big")
-        .dropdown("New plan", "p_plan", ("Basic", "Plus", "Premium"))
-    )
+    plan = d.page("plan", "Your plan").text("You have {plan}.", style="big")
+    plan.dropdown("New plan", "p_plan", ("Basic", "Plus", "Premium"))
     plan.check("I agree to the new price", "p_agree", must="You have to agree to the price.")
     plan.submit("Change plan", ("plan", "copy", "p_plan"), *say("Your plan was changed."))
     # The PIN is shown on the page that asks for it.

@@ -22,46 +22,35 @@ def insurance(seed: int) -> SiteSpec:
     home = d.page("home", "What may we protect?")
     for n, product in enumerate(products):
         home.item(f"{product} insurance", f"from {rng.randint(3, 19)} € a month", f"product{n}")
-        page = (
-            d.page(f"product{n}", f"{product} insurance")
-            .tab("Overview", f"product{n}")
-            .tab("What is covered", f"cover{n}")
-        )
-        page.text("Simple terms, quick help.").button(
-            "Get a quote", Edge((), (put("product", product),), "person"), style="main"
-        )
-        cover = (
-            d.page(f"cover{n}", f"{product}: what is covered")
-            .tab("Overview", f"product{n}")
-            .tab("What is covered", f"cover{n}")
-        )
+        page = d.page(f"product{n}", f"{product} insurance").tab("Overview", f"product{n}")
+        page.tab("What is covered", f"cover{n}")
+        page.text("Simple terms, quick help.")
+        page.button("Get a quote", Edge((), (put("product", product),), "person"), style="main")
+        cover = d.page(f"cover{n}", f"{product}: what is covered").tab("Overview", f"product{n}")
+        cover.tab("What is covered", f"cover{n}")
         cover.text("Theft, damage and loss. Not covered: wear.")
     person = d.page("person", "Step 1: about you", deep=False, bare=True).text("Your quote: {product}")
-    person.field("Full name", "i_name", PEOPLE[:5]).field(
-        "Born on", "i_born", ("1980-04-02", "1991-11-23"), "date", hint="1985-05-31"
-    )
+    person.field("Full name", "i_name", PEOPLE[:5])
+    person.field("Born on", "i_born", ("1980-04-02", "1991-11-23"), "date", hint="1985-05-31")
     person.field("Email", "i_mail", MAILS, "email")
     person.submit("Next step", ("holder", "copy", "i_name"), to="place").link("Cancel the quote", "home")
     place = d.page("place", "Step 2: where you live", deep=False, bare=True).field("Street", "i_street", STREETS)
     place.dropdown("City", "i_city", CITIES[:4]).submit("Continue", to="cover")
     place.link("Back to step 1", "person")
-    cover = d.page("cover", "Step 3: your cover", deep=False, bare=True).radios(
-        "Level", "i_level", ("Basic", "Comfort", "Full")
-    )
+    cover = d.page("cover", "Step 3: your cover", deep=False, bare=True)
+    cover.radios("Level", "i_level", ("Basic", "Comfort", "Full"))
     cover.check("Add legal protection", "legal", scope="site").check("Add a spare device", "spare", scope="site")
     cover.submit("To the price", ("level", "copy", "i_level"), to="price").link("Back to step 2", "place")
-    price = d.page("price", "Step 4: price", deep=False, bare=True).text(
-        f"{rng.randint(4, 40)} € a month for {{level}}", style="big"
-    )
+    price = d.page("price", "Step 4: price", deep=False, bare=True)
+    price.text(f"{rng.randint(4, 40)} € a month for {{level}}", style="big")
     price.radios("How do you pay?", "i_pay", ("Monthly", "Yearly")).check(
         "I read the conditions",
         "i_read",
         must="Please read the conditions.",
         # Signing copies what was chosen; leaving the wizard earlier changes nothing.
     )
-    price.submit("Sign now", ("pay", "copy", "i_pay"), ("bought", "copy", "product"), to="signed").link(
-        "Back to step 3", "cover"
-    )
+    price.submit("Sign now", ("pay", "copy", "i_pay"), ("bought", "copy", "product"), to="signed")
+    price.link("Back to step 3", "cover")
     d.page("signed", "Your policy is ready", deep=False).notice(
         "{bought} for {holder}, {level}, {pay}", style="good"
     ).link("See my policy", "policy")
@@ -86,11 +75,8 @@ def insurance(seed: int) -> SiteSpec:
     for n, words in enumerate(("How do I pay?", "How do I cancel?", "Who pays for theft?")):
         faq.row(words, "Answer", f"faq{n}")
         d.page(f"faq{n}", words).text("We explain it on the phone, too.").link("All questions", "faq")
-    call = (
-        d.page("call", "We call you")
-        .field("Phone number", "t_phone", PHONES, "digits")
-        .dropdown("Time of day", "t_time", ("Morning", "Noon", "Evening"))
-    )
+    call = d.page("call", "We call you").field("Phone number", "t_phone", PHONES, "digits")
+    call.dropdown("Time of day", "t_time", ("Morning", "Noon", "Evening"))
     call.submit("Call me back", ("callback", "copy", "t_time"), *say("We will call you."))
     d.choice("callback", ("", "Morning", "Noon", "Evening"))
     for time in ("Morning", "Evening"):
@@ -136,9 +122,8 @@ def survey(seed: int) -> SiteSpec:
         kinds = rng.sample(("age", "often", "rate", "words", "why"), rng.randint(3, 5))
         home.item(f"About {subject.lower()}", f"{len(kinds)} questions", f"s{s}intro")
         intro = d.page(f"s{s}intro", f"Survey about {subject.lower()}").text("Your answers stay with us.")
-        intro.check("I am over 16", f"adult{s}", must="You have to be over 16.").submit("Begin", to=f"s{s}q0").link(
-            "Other surveys", "home"
-        )
+        intro.check("I am over 16", f"adult{s}", must="You have to be over 16.").submit("Begin", to=f"s{s}q0")
+        intro.link("Other surveys", "home")
         d.flag(f"done{s}")
         for q, kind in enumerate(kinds):
             page = d.page(f"s{s}q{q}", f"{subject}: question {q + 1} of {len(kinds)}", deep=False, bare=True)
@@ -176,9 +161,8 @@ def survey(seed: int) -> SiteSpec:
                 {kept: answer, f"done{s}": True},
                 f'Take the survey about {subject.lower()}; answer "{answer}" to question {q + 1}',
             )
-        end = d.page(f"s{s}end", f"Thank you: {subject.lower()}", deep=False).text(
-            "You have {points} points.", style="big"
-        )
+        end = d.page(f"s{s}end", f"Thank you: {subject.lower()}", deep=False)
+        end.text("You have {points} points.", style="big")
         end.link("More surveys", "home").link("What are points for?", "points")
         d.goal(f"done{s}", {f"done{s}": True}, f"Complete the survey about {subject.lower()}")
     points = d.page("points", "My points").text("Points: {points}", style="big").text("Twenty points buy a voucher.")
@@ -195,23 +179,18 @@ def survey(seed: int) -> SiteSpec:
     d.page("gift", "Your voucher", deep=False).notice("{gift} voucher", style="good").link(
         "Back to my points", "points"
     )
-    privacy = (
-        d.page("privacy", "Privacy")
-        .check("Share answers with partners", "share", scope="site")
-        .check("Keep my data for a year", "keep", scope="site")
-    )
+    privacy = d.page("privacy", "Privacy").check("Share answers with partners", "share", scope="site")
+    privacy.check("Keep my data for a year", "keep", scope="site")
     privacy.link("Delete my data", "delete")
     delete = d.page("delete", "Delete my data").field(
         "Type DELETE to confirm", "word", ("DELETE", "no"), "eq", hint='"DELETE"', error="Please type the word."
     )
     delete.submit("Delete everything", put("deleted", True), put("points", 0), *say("Your data is gone."))
     d.flag("deleted")
-    profile = (
-        d.page("profile", "Your profile").field("Name", "p_name", PEOPLE[:4]).field("Email", "p_mail", MAILS, "email")
-    )
-    profile.dropdown("Country", "p_land", ("Belgium", "Norway", "Portugal")).submit(
-        "Save", ("land", "copy", "p_land"), ("who", "copy", "p_name"), *say("Saved.")
-    )
+    profile = d.page("profile", "Your profile").field("Name", "p_name", PEOPLE[:4])
+    profile.field("Email", "p_mail", MAILS, "email")
+    profile.dropdown("Country", "p_land", ("Belgium", "Norway", "Portugal"))
+    profile.submit("Save", ("land", "copy", "p_land"), ("who", "copy", "p_name"), *say("Saved."))
     d.choice("land", ("", "Belgium", "Norway", "Portugal"))
     d.text("who", (), "site")
     for land in ("Belgium", "Norway", "Portugal"):

@@ -83,14 +83,12 @@ def issues(seed: int) -> SiteSpec:
     team = d.page("people", "People")
     for name in people:
         team.text(f"{name}: developer")
-    team.field("Invite by email", "invite", MAILS, "email").submit(
-        "Send invitation", put("invited", True), *say("Invited.")
-    )
+    team.field("Invite by email", "invite", MAILS, "email")
+    team.submit("Send invitation", put("invited", True), *say("Invited."))
     d.flag("invited")
     settings = d.page("settings", "Settings").check("Mail me about comments", "mails", scope="site")
-    settings.check("Weekly summary", "weekly", scope="site").radios(
-        "Start page", "start", ("Mine", "All"), must=False, scope="site"
-    )
+    settings.check("Weekly summary", "weekly", scope="site")
+    settings.radios("Start page", "start", ("Mine", "All"), must=False, scope="site")
     d.goal("invite", {"invited": True}, "Invite somebody to the team by email")
     d.goal("weekly", {"weekly": True, "start": "Mine"}, "Turn on the weekly summary, start page Mine")
     return d.site()
@@ -216,9 +214,8 @@ def wiki(seed: int) -> SiteSpec:
         old = d.page(f"old{n}", f"History of {article}").tab("Read", f"read{n}").tab("History", f"old{n}")
         old.notice("It was edited today.", shown=((f"edited{n}", "eq", True),))
         old.text("First written in 2019.")
-        edit = d.page(f"edit{n}", f"Edit {article}", deep=False, without=("nav-signin",)).field(
-            "Text", "draft", SENTENCES
-        )
+        edit = d.page(f"edit{n}", f"Edit {article}", deep=False, without=("nav-signin",))
+        edit.field("Text", "draft", SENTENCES)
         edit.field("What did you change?", "summary", ("More detail", "Typo", "New facts"))
         edit.check("This is a small change", "small")
         edit.submit("Save changes", (f"text{n}", "copy", "draft"), put(f"edited{n}", True), to=f"read{n}")
@@ -232,9 +229,8 @@ def wiki(seed: int) -> SiteSpec:
             f'Edit {article} so that it reads "{words}"',
         )
         d.goal(f"watch{n}", {f"watched{n}": True}, f"Watch the article {article}", f"Follow changes of {article}")
-    signin = d.page("signin", "Sign in", without=("nav-me",)).text(
-        f'For visitors: name "{user}", password "{secret}".', style="quiet"
-    )
+    signin = d.page("signin", "Sign in", without=("nav-me",))
+    signin.text(f'For visitors: name "{user}", password "{secret}".', style="quiet")
     signin.field("User name", "s_user", (user, "guest"), "eq", error="This user is unknown.")
     signin.field("Password", "s_word", (secret, "1234"), "eq", error="The password is wrong.", secret=True)
     signin.submit("Sign in now", put("signed", True), to="me")
@@ -299,9 +295,8 @@ def admin(seed: int) -> SiteSpec:
         d.choice(f"role{n}", ("Viewer", "Editor", "Owner"))
         d.flag(f"locked{n}")
         users.row(name, f"{{role{n}}}", f"user{n}")
-        page = d.page(f"user{n}", name).notice(
-            "This account is locked.", shown=((f"locked{n}", "eq", True),), style="bad"
-        )
+        page = d.page(f"user{n}", name)
+        page.notice("This account is locked.", shown=((f"locked{n}", "eq", True),), style="bad")
         page.radios("Role", f"role{n}", ("Viewer", "Editor", "Owner"), must=False, scope="site")
         page.button(
             "Lock account",
@@ -316,14 +311,10 @@ def admin(seed: int) -> SiteSpec:
         d.goal(f"role{n}", {f"role{n}": "Editor"}, f"Make {name} an editor", f"Give {name} the role Editor")
     d.text("added", (), "site")
     d.choice("added_role", ("", "Viewer", "Editor", "Owner"))
-    add = (
-        d.page("adduser", "Add a user")
-        .field("Full name", "n_name", PEOPLE[:5])
-        .field("Email", "n_mail", MAILS, "email")
-    )
-    add.field("Phone", "n_phone", PHONES, "digits").dropdown(
-        "Role of the user", "n_role", ("Viewer", "Editor", "Owner")
-    )
+    add = d.page("adduser", "Add a user").field("Full name", "n_name", PEOPLE[:5])
+    add.field("Email", "n_mail", MAILS, "email")
+    add.field("Phone", "n_phone", PHONES, "digits")
+    add.dropdown("Role of the user", "n_role", ("Viewer", "Editor", "Owner"))
     add.check("Send a welcome mail", "n_mailit")
     add.submit("Create user", ("added", "copy", "n_name"), ("added_role", "copy", "n_role"), to="added")
     d.page("added", "User created", deep=False).notice("{added} is now {added_role}.", style="good").link(
@@ -349,18 +340,13 @@ def admin(seed: int) -> SiteSpec:
         Edge((("backups", "le", 0),), fail("There is no backup.")),
         Edge((), (("backups", "add", -1),)),
     )
-    backups.field("Next backup on", "b_date", DATES, "date", hint="2026-12-31").submit(
-        "Plan backup", ("planned", "copy", "b_date"), *say("Planned.")
-    )
+    backups.field("Next backup on", "b_date", DATES, "date", hint="2026-12-31")
+    backups.submit("Plan backup", ("planned", "copy", "b_date"), *say("Planned."))
     d.text("planned", (), "site")
-    alerts = (
-        d.page("alerts", "Alerts")
-        .check("Mail on failure", "a_mail", scope="site")
-        .check("Page on failure", "a_page", scope="site")
-    )
-    alerts.radios("How often", "often", ("At once", "Hourly", "Daily"), must=False, scope="site").link(
-        "Test the alert", "tested"
-    )
+    alerts = d.page("alerts", "Alerts").check("Mail on failure", "a_mail", scope="site")
+    alerts.check("Page on failure", "a_page", scope="site")
+    alerts.radios("How often", "often", ("At once", "Hourly", "Daily"), must=False, scope="site")
+    alerts.link("Test the alert", "tested")
     d.page("tested", "Alert sent").text("A test alert is on its way.").link("Back to alerts", "alerts")
     for count in (1, 2, 3, 5):
         d.goal(f"backup{count}", {"backups": count}, f"Make {count} backup(s), so that {count} exist")
