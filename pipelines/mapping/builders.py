@@ -1,6 +1,7 @@
 """The bookkeeping of a mapped record: step numbers, gaps, provenance, counts. Adapters use one of the two builders."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pipelines.mapping.adapter import Mapped, Record, RecordError, RecordScreen, RejectedUnit
@@ -91,6 +92,19 @@ def _in_pixels(action: Action, screen: RecordScreen | None, rules: Sequence[str]
     return Scroll(action.start, action.end, scroll_direction(action.start, action.end, size))
 
 
+@dataclass(frozen=True, slots=True)
+class MappedAction:
+    """What became of a native action: our actions (one or more), the word it is counted under, what was lost and done;
+    the box of its target; how its episode ended, if it says so."""
+
+    actions: Sequence[Action]
+    word: str
+    lossy: bool = False
+    rules: Sequence[str] = ()
+    box: Sequence[float] | None = None
+    outcome: str | None = None
+
+
 class EpisodeBuilder(_Builder):
     """Builds the step rows of one episode."""
 
@@ -158,6 +172,32 @@ class EpisodeBuilder(_Builder):
                 # An action without a point has no target, whatever the source has drawn.
                 target_box=target_box if hasattr(action, "box") else None,
             )
+
+    def take(
+        self,
+        mapped: MappedAction,
+        native: object,
+        native_index: int,
+        screen: RecordScreen | None,
+        *,
+        step_instruction: str | None = None,
+        thought: str | None = None,
+        conclusion: str | None = None,
+    ) -> None:
+        """As `add`, of a native action that was mapped."""
+        self.add(
+            list(mapped.actions),
+            native,
+            native_index,
+            mapped.word,
+            screen,
+            lossy=mapped.lossy,
+            rules=mapped.rules,
+            step_instruction=step_instruction,
+            thought=thought,
+            conclusion=conclusion,
+            target_box=mapped.box,
+        )
 
     def terminal(self, action: Action | None, screen: RecordScreen | None, rules: Sequence[str] = ()) -> None:
         """The last screen, which has no native action: a null action, or one that a named rule synthesised."""

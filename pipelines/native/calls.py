@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pipelines.mapping.builders import MappedAction
 from pipelines.mapping.card import Loss
 from pipelines.mapping.items import ItemError, bad_values, is_text, whole_number
 from pipelines.mapping.points import fraction_point
@@ -159,17 +160,7 @@ class Vocabulary:
     space: ActionSpace = ACTION_SPACE
 
 
-@dataclass(frozen=True, slots=True)
-class MappedCalls:
-    """The actions of one native step, the word it is counted under, and what was done."""
-
-    actions: tuple[Action, ...]
-    word: str
-    lossy: bool
-    rules: tuple[str, ...]
-
-
-def read_calls(text: str, vocabulary: Vocabulary) -> MappedCalls:
+def read_calls(text: str, vocabulary: Vocabulary) -> MappedAction:
     """Text of one or more calls → actions, in order. Raises `ItemError` (reason, detail, word) for the first that can't
     be mapped: a native step is taken whole or not at all."""
     calls = parse_script(text.strip())
@@ -180,10 +171,10 @@ def read_calls(text: str, vocabulary: Vocabulary) -> MappedCalls:
         return mapped[0]
     actions = tuple(action for one in mapped for action in one.actions)
     rules = tuple(dict.fromkeys(rule for one in mapped for rule in one.rules))
-    return MappedCalls(actions, "several calls", any(one.lossy for one in mapped), rules)
+    return MappedAction(actions, "several calls", any(one.lossy for one in mapped), rules)
 
 
-def _one(call: PyAutoGuiCall, vocabulary: Vocabulary) -> MappedCalls:
+def _one(call: PyAutoGuiCall, vocabulary: Vocabulary) -> MappedAction:
     if call.error is not None:
         raise ItemError(call.error.reason, call.error.detail, OTHER)
     module, _, name = call.name.rpartition(".")
@@ -196,7 +187,7 @@ def _one(call: PyAutoGuiCall, vocabulary: Vocabulary) -> MappedCalls:
         _check_arguments(call, name)
     if name in POINTED:
         name = _meant(call, name, vocabulary.space)
-        return MappedCalls((POINTED[name](_xy(call, name)),), name, False, ())
+        return MappedAction((POINTED[name](_xy(call, name)),), name, False, ())
     reader = _READERS.get(name)
     if reader is None:
         known = sorted(name for name in _READERS if speaks(vocabulary.space, IN_V2.get(name, Click)))
@@ -252,54 +243,54 @@ def _text(value: object, word: str, *, empty: bool = False) -> str:
     return value
 
 
-def _drag(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
+def _drag(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
     start, end = (
         fraction_point(_argument(call, 0, "from_coord"), word),
         fraction_point(_argument(call, 1, "to_coord"), word),
     )
-    return MappedCalls((Drag(start, end),), word, False, ())
+    return MappedAction((Drag(start, end),), word, False, ())
 
 
-def _swipe(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
+def _swipe(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
     start, end = (
         fraction_point(_argument(call, 0, "from_coord"), word),
         fraction_point(_argument(call, 1, "to_coord"), word),
     )
-    return MappedCalls((Scroll(start, end, scroll_direction(start, end)),), word, False, ("direction_from_points",))
+    return MappedAction((Scroll(start, end, scroll_direction(start, end)),), word, False, ("direction_from_points",))
 
 
-def _select(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
+def _select(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
-    return MappedCalls((SelectOption(_xy(call, word), _text(_argument(call, 2, "value"), word)),), word, False, ())
+    return MappedAction((SelectOption(_xy(call, word), _text(_argument(call, 2, "value"), word)),), word, False, ())
 
 
-def _scroll(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
+def _scroll(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     said = _argument(call, 0, "direction")
     if isinstance(said, str):
         if said not in ("up", "down", "left", "right"):
             raise ItemError("bad_value", f"{word}: direction {said!r:.40}", word)
         if vocabulary.flip_vertical and said in ("up", "down"):
-            return MappedCalls(
+            return MappedAction(
                 (Scroll(direction={"up": "down", "down": "up"}[said]),), word, True, ("vertical_flipped",)
             )
-        return MappedCalls((Scroll(direction=said),), word, True, ())
+        return MappedAction((Scroll(direction=said),), word, True, ())
     page = _argument(call, 0, "page", "clicks")
     if not isinstance(page, int | float) or isinstance(page, bool) or page == 0:
         raise ItemError("bad_value", f"{word}: expected a direction or an amount, found {said or page!r:.40}", word)
     other = {"up": "down", "down": "up"}[vocabulary.page_positive]
     vertical = vocabulary.page_positive if page > 0 else other
     direction = ("right" if page > 0 else "left") if word == "hscroll" else vertical
-    return MappedCalls((Scroll(direction=direction),), word, True, ("direction_from_sign",))
+    return MappedAction((Scroll(direction=direction),), word, True, ("direction_from_sign",))
 
 
-def _type(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
+def _type(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
-    return MappedCalls((Type(_text(_argument(call, 0, "text", "message"), word)),), word, False, ())
+    return MappedAction((Type(_text(_argument(call, 0, "text", "message"), word)),), word, False, ())
 
 
-def _keys(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
+def _keys(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
     value = _argument(call, 0, "keys", "key")
     keys = [value] if isinstance(value, str) else value if isinstance(value, list) else list(call.args)
@@ -318,42 +309,42 @@ def _keys(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls
     if chord and len(names) > 3:
         raise ItemError("no_counterpart", f"a hotkey of {len(names)} keys; the space has at most 3", word)
     actions: list[Action] = [pressed(tuple(names))] if chord else [pressed((key,)) for key in names]
-    return MappedCalls(tuple(actions * times), word, False, rules)
+    return MappedAction(tuple(actions * times), word, False, rules)
 
 
-def _launch(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
+def _launch(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
     name = _text(_argument(call, 0, "app_name", "app", "url", "name"), word)
-    return MappedCalls((Launch(url=name) if word == "open_url" else Launch(app=name),), word, False, ())
+    return MappedAction((Launch(url=name) if word == "open_url" else Launch(app=name),), word, False, ())
 
 
-def _finish(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
+def _finish(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
     if call.name.rpartition(".")[2] == "terminate":
         status = _argument(call, 0, "status") or "success"
         if status not in ("success", "failure"):
             raise ItemError("bad_value", f"{word}: status {status!r:.40}", word)
         failed = status == "failure"
-        return MappedCalls((Finished(""),), word, failed, ("terminate_failure",) if failed else ())
+        return MappedAction((Finished(""),), word, failed, ("terminate_failure",) if failed else ())
     said = _text(_argument(call, 0, "text", "answer"), word, empty=True) if call.args or call.kwargs else ""
     status = said.strip().lower()
     if status in ("success", "failure"):  # converters write terminate(status=…) as final_answer(…)
         rule = "success_is_no_answer" if status == "success" else "terminate_failure"
-        return MappedCalls((Finished(""),), word, status == "failure", (rule,))
-    return MappedCalls((Finished(said),), word, False, ())
+        return MappedAction((Finished(""),), word, status == "failure", (rule,))
+    return MappedAction((Finished(said),), word, False, ())
 
 
-def _call_user(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
+def _call_user(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
     said = _argument(call, 0, "text", "message")
-    return MappedCalls((CallUser("" if said is None else _text(said, word, empty=True)),), word, False, ())
+    return MappedAction((CallUser("" if said is None else _text(said, word, empty=True)),), word, False, ())
 
 
-def _bare(action: Action, lossy: bool = False) -> Callable[[PyAutoGuiCall, str, Vocabulary], MappedCalls]:
-    return lambda call, word, vocabulary: MappedCalls((action,), word, lossy, ())
+def _bare(action: Action, lossy: bool = False) -> Callable[[PyAutoGuiCall, str, Vocabulary], MappedAction]:
+    return lambda call, word, vocabulary: MappedAction((action,), word, lossy, ())
 
 
-_READERS: Mapping[str, Callable[[PyAutoGuiCall, str, Vocabulary], MappedCalls]] = {
+_READERS: Mapping[str, Callable[[PyAutoGuiCall, str, Vocabulary], MappedAction]] = {
     "drag": _drag,
     "swipe": _swipe,
     "select_option": _select,

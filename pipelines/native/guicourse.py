@@ -10,11 +10,12 @@ import binascii
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordError, RecordScreen
+from pipelines.mapping.builders import MappedAction
 from pipelines.mapping.frames import whole_sides
 from pipelines.mapping.items import ItemError, bad_values, read_once
 from pipelines.mapping.points import in_frame, wheel_direction
@@ -96,17 +97,6 @@ def text_of(action: Mapping[str, object], word: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class MappedAction:
-    """What became of a native action."""
-
-    word: str
-    actions: list[Action]
-    box: Sequence[float] | None = None
-    lossy: bool = False
-    rules: tuple[str, ...] = ()
-
-
 def word_of(action: object, known: Sequence[str]) -> str:
     """The name of an action in lower case (`Click` occurs). Raises `ItemError`: missing_field, unknown_action."""
     name = action.get("name") if isinstance(action, Mapping) else None
@@ -119,37 +109,39 @@ def word_of(action: object, known: Sequence[str]) -> str:
     return word
 
 
-def web_action(action: Any, space: ActionSpace) -> MappedAction:
-    """One action of the web parts, in a space. Raises `ItemError`."""
+def web_action(action: Any, space: ActionSpace, shared: bool = False) -> MappedAction:
+    """One action of the web parts, in a space; `shared`: its picture is that of an action before it. Raises
+    `ItemError`."""
     word = word_of(action, WORDS)
     with bad_values(word):
-        return _web(word, action, space)
+        mapped = _web(word, action, space)
+    return replace(mapped, rules=(*mapped.rules, "shared_screenshot")) if shared else mapped
 
 
 def _web(word: str, action: Mapping[str, object], space: ActionSpace) -> MappedAction:
     if word in ("click", "hover"):
         point, box, rules = _target(action, word)
-        return MappedAction(word, [Click(point) if word == "click" else Hover(point)], box, rules=rules)
+        return MappedAction([Click(point) if word == "click" else Hover(point)], word, box=box, rules=rules)
     if word == "input":
         # Typing without a place goes to what has the focus.
         if action.get("element") is None and action.get("point") is None:
-            return MappedAction(word, [Type(text_of(action, word))])
+            return MappedAction([Type(text_of(action, word))], word)
         point, box, rules = _target(action, word)
-        return MappedAction(word, [Click(point), Type(text_of(action, word))], box, rules=rules)
+        return MappedAction([Click(point), Type(text_of(action, word))], word, box=box, rules=rules)
     if word == "select":
         point, box, rules = _target(action, word)
         if speaks(space, SelectOption):
-            return MappedAction(word, [SelectOption(point, text_of(action, word))], box, rules=rules)
+            return MappedAction([SelectOption(point, text_of(action, word))], word, box=box, rules=rules)
         # Choosing without SelectOption: click and type, which is what some lists take.
         actions: list[Action] = [Click(point), Type(text_of(action, word))]
-        return MappedAction(word, actions, box, lossy=True, rules=(*rules, "select_as_click_type"))
+        return MappedAction(actions, word, box=box, lossy=True, rules=(*rules, "select_as_click_type"))
     if word == "select_text":
-        return MappedAction(word, [Drag(*ends(action, word))])
+        return MappedAction([Drag(*ends(action, word))], word)
     if word == "scroll":
         return _scroll(action)
     if word == "enter":
-        return MappedAction(word, [PressEnter()])
-    return MappedAction(word, [Hotkey(("ctrl", "c"))] if word == "copy" else [Finished(text_of(action, word))])
+        return MappedAction([PressEnter()], word)
+    return MappedAction([Hotkey(("ctrl", "c"))] if word == "copy" else [Finished(text_of(action, word))], word)
 
 
 def _target(action: Mapping[str, object], word: str) -> tuple[Point, Sequence[float] | None, tuple[str, ...]]:
@@ -181,7 +173,7 @@ def _scroll(action: Mapping[str, object]) -> MappedAction:
         if down or right:
             word = wheel_direction(right, down)
             rules = ("direction_from_amount", *(["sign_of_absolute"] if frame == "absolute" else []))
-            return MappedAction("scroll", [Scroll(direction=word)], lossy=bool(down and right), rules=rules)
+            return MappedAction([Scroll(direction=word)], "scroll", lossy=bool(down and right), rules=rules)
     raise ItemError("no_counterpart", "a scroll by nothing", "scroll")
 
 

@@ -7,14 +7,15 @@ the operation, since prompts and data disagree on the sign; a swipe's direction 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from pipelines.mapping.builders import MappedAction
 from pipelines.mapping.card import Loss
 from pipelines.mapping.items import ItemError, is_number
 from pipelines.native import calls, pyautogui
 from pipelines.native.pyautogui import PyAutoGuiCall
 from schemas.action_types import ACTION_SPACE, OPPOSITE, ActionSpace
-from schemas.actions import Action, Finished, Point, Scroll, scroll_direction
+from schemas.actions import Finished, Point, Scroll, scroll_direction
 from schemas.coordinates import OffScreen, point_to_unit
 
 OTHER = "other calls"
@@ -67,18 +68,7 @@ LOSSES: tuple[Loss, ...] = tuple(
 """Rows for the loss table of the source."""
 
 
-@dataclass(frozen=True, slots=True)
-class MappedScaleCuaCalls:
-    """The actions of one step, the word it is counted under, what was done, and the outcome if it ends the task."""
-
-    actions: tuple[Action, ...]
-    word: str
-    lossy: bool = False
-    rules: tuple[str, ...] = ()
-    outcome: str | None = None
-
-
-def read_step(action: str, operation: str, space: ActionSpace = ACTION_SPACE) -> MappedScaleCuaCalls | ItemError:
+def read_step(action: str, operation: str, space: ActionSpace = ACTION_SPACE) -> MappedAction | ItemError:
     """The text of a step's calls, and its description in words → its actions in a space, or why there are
     none: a step is taken whole or not at all. Never raises on text."""
     try:
@@ -91,13 +81,13 @@ def read_step(action: str, operation: str, space: ActionSpace = ACTION_SPACE) ->
         return ItemError("missing_field", "<action> holds no call", OTHER)
     if len(parts) == 1:
         return parts[0]
-    return MappedScaleCuaCalls(
+    return MappedAction(
         tuple(action for part in parts for action in part.actions),
         _SEVERAL,
         any(part.lossy for part in parts),
         tuple(dict.fromkeys(rule for part in parts for rule in part.rules)),
         # The first that says so: what follows an end isn't carried out.
-        next((part.outcome for part in parts if part.outcome), None),
+        outcome=next((part.outcome for part in parts if part.outcome), None),
     )
 
 
@@ -166,7 +156,7 @@ def _chord(call: PyAutoGuiCall) -> PyAutoGuiCall:
     return PyAutoGuiCall(call.text, "hotkey", (split,), {name: kwargs[name] for name in kwargs if name == "interval"})
 
 
-def _parts(listed: list[PyAutoGuiCall], operation: str, space: ActionSpace) -> Iterator[MappedScaleCuaCalls]:
+def _parts(listed: list[PyAutoGuiCall], operation: str, space: ActionSpace) -> Iterator[MappedAction]:
     """Each gesture's actions. Raises `ItemError` for the first that has none."""
     run: list[PyAutoGuiCall] = []
     for call in listed:
@@ -185,19 +175,18 @@ def _parts(listed: list[PyAutoGuiCall], operation: str, space: ActionSpace) -> I
         elif name == "terminate":
             yield _end(call)
         else:
-            mapped = calls.read_calls(call.text, calls.Vocabulary(space=space))
-            yield MappedScaleCuaCalls(mapped.actions, mapped.word, mapped.lossy, mapped.rules)
+            yield calls.read_calls(call.text, calls.Vocabulary(space=space))
     yield from _gestures(run, space)
 
 
-def _gestures(run: list[PyAutoGuiCall], space: ActionSpace) -> Iterator[MappedScaleCuaCalls]:
+def _gestures(run: list[PyAutoGuiCall], space: ActionSpace) -> Iterator[MappedAction]:
     for gesture in pyautogui.gestures(run, (1.0, 1.0), space=space):
         if gesture.error is not None:
             raise ItemError(gesture.error.reason, gesture.error.detail, gesture.word)
-        yield MappedScaleCuaCalls(gesture.actions, gesture.word, gesture.lossy, gesture.rules)
+        yield MappedAction(gesture.actions, gesture.word, gesture.lossy, gesture.rules)
 
 
-def _scroll(call: PyAutoGuiCall, operation: str) -> MappedScaleCuaCalls:
+def _scroll(call: PyAutoGuiCall, operation: str) -> MappedAction:
     """The operation's words decide, since prompts and data disagree on the sign."""
     said = {word.lower() for word in _SCROLLS.findall(operation)}
     name = _bare(call)
@@ -205,24 +194,22 @@ def _scroll(call: PyAutoGuiCall, operation: str) -> MappedScaleCuaCalls:
         raise ItemError(
             "ambiguous_direction", f"{call.text[:60]}: the operation says {sorted(said) or 'nothing'}", name
         )
-    return MappedScaleCuaCalls((Scroll(direction=said.pop()),), name, True, ("direction_from_operation",))
+    return MappedAction((Scroll(direction=said.pop()),), name, True, ("direction_from_operation",))
 
 
-def _swipe(call: PyAutoGuiCall) -> MappedScaleCuaCalls:
+def _swipe(call: PyAutoGuiCall) -> MappedAction:
     named = dict(zip(("from_coord", "to_coord", "direction", "amount"), call.args, strict=False)) | call.kwargs
     if named.get("to_coord") is not None:
         start, end = _point(named.get("from_coord")), _point(named["to_coord"])
         if start == end:
             raise ItemError("no_counterpart", "a swipe from a point to itself", "swipe")
-        return MappedScaleCuaCalls(
+        return MappedAction(
             (Scroll(start, end, scroll_direction(start, end)),), "swipe", False, ("direction_from_points",)
         )
     finger = named.get("direction", "up")  # the source's own default
     if not isinstance(finger, str) or finger.lower() not in OPPOSITE:
         raise ItemError("bad_value", f"swipe: direction {finger!r:.40}", "swipe")
-    return MappedScaleCuaCalls(
-        (Scroll(direction=OPPOSITE[finger.lower()]),), "swipe", True, ("direction_is_the_fingers",)
-    )
+    return MappedAction((Scroll(direction=OPPOSITE[finger.lower()]),), "swipe", True, ("direction_is_the_fingers",))
 
 
 def _point(value: object) -> Point:
@@ -234,12 +221,12 @@ def _point(value: object) -> Point:
         raise ItemError("off_screen", f"swipe: {error}", "swipe") from error
 
 
-def _end(call: PyAutoGuiCall) -> MappedScaleCuaCalls:
+def _end(call: PyAutoGuiCall) -> MappedAction:
     named = dict(zip(("status", "info"), call.args, strict=False)) | call.kwargs
     status, info = named.get("status", "success"), named.get("info")
     if status not in ("success", "failure") or not isinstance(info, str | None):
         raise ItemError("bad_value", f"terminate: {status!r:.40}, {info!r:.40}", "terminate")
     failed = status == "failure"
-    return MappedScaleCuaCalls(
-        (Finished(info or ""),), "terminate", failed, ("terminate_failure",) if failed else (), status
+    return MappedAction(
+        (Finished(info or ""),), "terminate", failed, ("terminate_failure",) if failed else (), outcome=status
     )

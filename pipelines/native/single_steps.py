@@ -61,17 +61,7 @@ def one_step(
         return builder.finish()
     if follows:
         builder.gap("steps_before_are_rows_of_their_own")
-    builder.add(
-        list(mapped.actions),
-        native,
-        place,
-        mapped.word,
-        screen,
-        lossy=mapped.lossy,
-        rules=mapped.rules,
-        thought=thought,
-        step_instruction=step_instruction,
-    )
+    builder.take(mapped, native, place, screen, thought=thought, step_instruction=step_instruction)
     return builder.finish()
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from pipelines.mapping.adapter import RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Loss
 from pipelines.mapping.items import ItemError, bad_values
 from schemas.actions import Action, Finished, Launch, PressBack, PressEnter, Scroll, Type, pressed
@@ -74,16 +74,8 @@ def add_step(
         builder.reject(error.reason, native=said, native_index=place, word=error.word, detail=error.detail)
         return
     typed = word == "type"
-    builder.add(
-        actions,
-        said,
-        place,
-        word,
-        screen(),
-        thought=thought or None,
-        lossy=typed,
-        rules=["focus_unknown"] if typed else [],
-    )
+    mapped = MappedAction(actions, word, typed, ["focus_unknown"] if typed else [])
+    builder.take(mapped, said, place, screen(), thought=thought or None)
 
 
 def _made(word: str, rest: str) -> list[Action]:

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, by_number, notices, read_once, unknown_fields
 from pipelines.native.pyautogui import CALL_LOSSES, PyAutoGuiGesture, gestures, parse_script
@@ -202,17 +202,13 @@ def _step(
         )
         if bad
     ]
-    builder.add(
+    mapped = MappedAction(
         [action for gesture in steps for action in gesture.actions],
-        step,
-        place,
         word,
-        screen,
-        lossy=any(gesture.lossy for gesture in steps),
-        rules=[*(rule for gesture in steps for rule in gesture.rules), *flags, *rules],
-        thought=_text(value, "thought"),
-        step_instruction=_text(value, "action"),
+        any(gesture.lossy for gesture in steps),
+        [*(rule for gesture in steps for rule in gesture.rules), *flags, *rules],
     )
+    builder.take(mapped, step, place, screen, thought=_text(value, "thought"), step_instruction=_text(value, "action"))
     return _pointer(steps, pointer)
 
 

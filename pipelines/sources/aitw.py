@@ -46,7 +46,7 @@ from pipelines.mapping.adapter import (
     RecordError,
     RecordScreen,
 )
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.column_json import plain, undecoded
 from pipelines.mapping.columns import codes_of, constant, same_in, taken
@@ -299,16 +299,10 @@ def _map_step(
         builder.reject(error.reason, native=native, native_index=number, word=word, detail=error.detail)
         return
     screen = _screen(step, number, found)
-    builder.add(
-        action,
-        native,
-        number,
-        word,
-        screen,
-        rules=rules,
-        lossy=word == "STATUS_TASK_IMPOSSIBLE",
-        target_box=smallest_box(screen.elements, action),
+    mapped = MappedAction(
+        [action], word, word == "STATUS_TASK_IMPOSSIBLE", rules, smallest_box(screen.elements, action)
     )
+    builder.take(mapped, native, number, screen)
 
 
 def _screen(step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]) -> RecordScreen:

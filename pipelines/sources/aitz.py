@@ -43,7 +43,7 @@ from pipelines.mapping.adapter import (
     RecordScreen,
     RejectedUnit,
 )
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.column_json import plain
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields, whole_number
@@ -321,17 +321,10 @@ def _map_step(
         builder.reject(error.reason, native=native, native_index=number, word=word, detail=error.detail)
         return
     screen = _screen(data, step, number, found)
-    builder.add(
-        action,
-        native,
-        number,
-        word,
-        screen,
-        rules=rules,
-        lossy=word == "STATUS_TASK_IMPOSSIBLE",
-        target_box=smallest_box(screen.elements, action),
-        **words,
+    mapped = MappedAction(
+        [action], word, word == "STATUS_TASK_IMPOSSIBLE", rules, smallest_box(screen.elements, action)
     )
+    builder.take(mapped, native, number, screen, **words)
 
 
 def _screen(data: bytes | None, step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]) -> RecordScreen:

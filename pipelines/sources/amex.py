@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import sides_of, whole_sides
 from pipelines.mapping.items import ItemError, by_number, is_text, notices, smallest_box, unknown_fields
@@ -165,16 +165,8 @@ def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: object, place: int
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=step, native_index=place, word=word, detail=error.detail)
         return
-    builder.add(
-        action,
-        step,
-        place,
-        word,
-        screen,
-        rules=rules,
-        lossy=word == "TASK_IMPOSSIBLE",
-        target_box=smallest_box(screen.elements, action),
-    )
+    mapped = MappedAction([action], word, word == "TASK_IMPOSSIBLE", rules, smallest_box(screen.elements, action))
+    builder.take(mapped, step, place, screen)
 
 
 def device_size(value: object, word: str) -> tuple[int, int] | None:

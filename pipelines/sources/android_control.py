@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import sides_of
 from pipelines.mapping.items import (
@@ -230,18 +230,15 @@ def _add(builder: EpisodeBuilder, index: int, raw_action: Any, screen: RecordScr
         builder.reject(error.reason, native=native, native_index=index, word=counted, detail=error.detail)
         return
     pointed = word in ("click", "long_press", "type")
-    builder.add(
+    # The older `type` names a point as well, and ends with Enter.
+    mapped = MappedAction(
         actions,
-        native=native,
-        native_index=index,
-        word=word,
-        screen=screen,
-        # The older `type` names a point as well, and ends with Enter.
-        lossy=word == "type",
-        step_instruction=instruction,
-        rules={"type": ("older_type_form",), "scroll": ("content_direction",)}.get(word, ()),
-        target_box=smallest_box(screen.elements, actions[0]) if pointed else None,
+        word,
+        word == "type",
+        {"type": ("older_type_form",), "scroll": ("content_direction",)}.get(word, ()),
+        smallest_box(screen.elements, actions[0]) if pointed else None,
     )
+    builder.take(mapped, native, index, screen, step_instruction=instruction)
 
 
 def to_actions(native: object, screen: RecordScreen) -> list[action_types.Action]:

@@ -145,8 +145,8 @@ class AutoguiAdapter(FlatRowAdapter):
         if box:
             builder.grounding(what.strip().rstrip("."), box, screen, 0, "point", rules=rules)
         else:
-            at = (10 * x, 10 * y)
-            builder.point(what.strip().rstrip("."), at, screen, 0, "point", lossy=True, rules=rules)
+            point_at = (10 * x, 10 * y)
+            builder.point(what.strip().rstrip("."), point_at, screen, 0, "point", lossy=True, rules=rules)
 
 
 def _images(text: str) -> str:

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import sides_of
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
@@ -105,15 +105,10 @@ class AutowebworldAdapter(Adapter):
         except ItemError as error:
             builder.reject(error.reason, native=row, native_index=0, word=word, detail=error.detail)
         else:
-            builder.add(
-                action,
-                row,
-                0,
-                word,
-                screen,
-                target_box=boxes[0] if boxes else None,
-                rules=["centre_of_box"] if boxes else [],
+            mapped = MappedAction(
+                [action], word, rules=["centre_of_box"] if boxes else [], box=boxes[0] if boxes else None
             )
+            builder.take(mapped, row, 0, screen)
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 
 

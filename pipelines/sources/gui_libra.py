@@ -41,7 +41,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native.gui_libra_steps import OTHER, actions_of, rl_step, sft_source, sft_step
@@ -156,18 +156,8 @@ class GuiLibraAdapter(Adapter):
         except ItemError as error:
             builder.reject(error.reason, native=step.native, native_index=0, word=error.word, detail=error.detail)
         else:
-            builder.add(
-                actions,
-                step.native,
-                0,
-                word,
-                step.screen,
-                rules=rules,
-                lossy=lossy,
-                thought=step.thought,
-                step_instruction=step.said,
-                target_box=step.box,
-            )
+            mapped = MappedAction(actions, word, lossy, rules, step.box)
+            builder.take(mapped, step.native, 0, step.screen, thought=step.thought, step_instruction=step.said)
         return notices(builder.finish(), found)
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import (
     ItemError,
@@ -212,14 +212,12 @@ def _step(builder: EpisodeBuilder, raw: Raw, step: object, place: int, *, select
         and not (box[0] <= pointed[0] <= box[2] and box[1] <= pointed[1] <= box[3])
     ):
         box, rules = None, [*rules, "sam2_bbox_misses_the_point"]
-    builder.add(
-        action,
+    mapped = MappedAction([action], word, rules=rules, box=box)
+    builder.take(
+        mapped,
         step,
         place,
-        word,
         RecordScreen.load(data, normalised=True),
-        rules=rules,
-        target_box=box,
         thought=optional_text(step.get("intention")),
         step_instruction=optional_text(step.get("low_level_instruction")),
     )

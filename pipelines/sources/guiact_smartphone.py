@@ -24,11 +24,11 @@ history says which step a row is; where steps before it have no row, the gap is 
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, bad_values, notices, unknown_fields
 from pipelines.native import guicourse
-from pipelines.native.guicourse import OTHER, MappedAction
+from pipelines.native.guicourse import OTHER
 from schemas.actions import Click, Finished, PressBack, PressEnter, PressHome, Scroll, Type, scroll_direction
 
 _WORDS = ("tap", "swipe", "input", "enter", "answer", "go_back", "go_home", "task_complete", "task_impossible")
@@ -103,16 +103,8 @@ class GuiactSmartphoneAdapter(Adapter):
                 builder.reject(error.reason, native=native, native_index=place, word=error.word, detail=error.detail)
                 continue
             thought = row.get("thoughts")
-            builder.add(
-                mapped.actions,
-                native,
-                place,
-                mapped.word,
-                guicourse.screen_of(raw, record.file, row),
-                rules=mapped.rules,
-                lossy=mapped.lossy,
-                thought=thought if isinstance(thought, str) and thought.strip() else None,
-            )
+            thought = thought if isinstance(thought, str) and thought.strip() else None
+            builder.take(mapped, native, place, guicourse.screen_of(raw, record.file, row), thought=thought)
         return notices(builder.finish(), found)
 
 
@@ -131,20 +123,20 @@ def _action(action: Any) -> MappedAction:
     word = guicourse.word_of(action, _WORDS)
     with bad_values(word):
         if word == "tap":
-            return MappedAction(word, [Click(guicourse.unit_point(guicourse.related(action.get("point"), word), word))])
+            return MappedAction([Click(guicourse.unit_point(guicourse.related(action.get("point"), word), word))], word)
         if word == "swipe":
             start, end = guicourse.ends(action, word)
             if start == end:
                 raise ItemError("no_counterpart", "a swipe from a point to itself", word)
             scroll = Scroll(start, end, scroll_direction(start, end))
-            return MappedAction(word, [scroll], rules=("direction_from_points",))
+            return MappedAction([scroll], word, rules=("direction_from_points",))
         if word == "input":
-            return MappedAction(word, [Type(guicourse.text_of(action, word))])
+            return MappedAction([Type(guicourse.text_of(action, word))], word)
     if word in ("enter", "go_back", "go_home"):
         return MappedAction(
-            word, [PressEnter() if word == "enter" else PressBack() if word == "go_back" else PressHome()]
+            [PressEnter() if word == "enter" else PressBack() if word == "go_back" else PressHome()], word
         )
     said = guicourse.text_of(action, word).strip().lower() if word == "answer" else word.replace("_", " ")
     if said not in _ENDS:
         raise ItemError("bad_value", f"answer: expected one of {tuple(_ENDS)}, found {said[:60]!r}", word)
-    return MappedAction(word, [Finished("")], lossy=_ENDS[said] == "failure")
+    return MappedAction([Finished("")], word, lossy=_ENDS[said] == "failure")

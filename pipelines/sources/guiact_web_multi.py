@@ -18,6 +18,7 @@ ids repeat between train and test. The history says which step a row is; where s
 marked (rule `steps_missing_in_source`). Actions of one row share its picture. Two equal clicks are two clicks.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError
@@ -147,24 +148,15 @@ def _row(
     for place, action in enumerate(actions):
         native = {"uid": row.get("uid"), "action": action}
         try:
-            mapped = guicourse.web_action(action, space)
+            mapped = guicourse.web_action(action, space, bool(place))
         except ItemError as error:
             builder.reject(error.reason, native=native, native_index=number, word=error.word, detail=error.detail)
         else:
             # An answer in the middle is a message to the user, and only the last one ends the task.
             last = number == items - 1
-            listed = mapped.actions if last or mapped.word != "answer" else [CallUser(action["text"])]
-            builder.add(
-                listed,
-                native,
-                number,
-                mapped.word,
-                screen,
-                target_box=mapped.box,
-                lossy=mapped.lossy,
-                thought=thought,
-                rules=[*mapped.rules, *(["shared_screenshot"] if place else [])],
-            )
+            if mapped.word == "answer" and not last:
+                mapped = replace(mapped, actions=[CallUser(action["text"])])
+            builder.take(mapped, native, number, screen, thought=thought)
             # Said once, before the first action of the row.
             thought = None
         number += 1

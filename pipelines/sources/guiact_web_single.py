@@ -97,21 +97,11 @@ class GuiactWebSingleAdapter(Adapter):
         thought = thought if isinstance(thought, str) and thought.strip() else None
         for place, action in enumerate(actions):
             try:
-                mapped = guicourse.web_action(action, self.space)
+                mapped = guicourse.web_action(action, self.space, bool(place))
             except ItemError as error:
                 builder.reject(error.reason, native=action, native_index=place, word=error.word, detail=error.detail)
                 continue
-            builder.add(
-                mapped.actions,
-                action,
-                place,
-                mapped.word,
-                screen,
-                target_box=mapped.box,
-                lossy=mapped.lossy,
-                thought=thought,
-                rules=[*mapped.rules, *(["shared_screenshot"] if place else [])],
-            )
+            builder.take(mapped, action, place, screen, thought=thought)
             # Said once, before the first action.
             thought = None
         return notices(builder.finish(), unknown_fields(row, guicourse.ROW))

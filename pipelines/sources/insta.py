@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, bad_values, notices, read_once, refusing, unknown_fields
@@ -164,17 +164,8 @@ def _step(
         builder.reject(error.reason, native=action, native_index=place, word=word, detail=error.detail)
         return
     said = action.get("response")
-    builder.add(
-        actions,
-        action,
-        place,
-        word,
-        screen,
-        target_box=box,
-        lossy=lossy,
-        rules=[*rules, *scores],
-        thought=said if isinstance(said, str) and said.strip() else None,
-    )
+    mapped = MappedAction(actions, word, lossy, [*rules, *scores], box)
+    builder.take(mapped, action, place, screen, thought=said if isinstance(said, str) and said.strip() else None)
 
 
 def _matched(action: object) -> dict[str, Any]:

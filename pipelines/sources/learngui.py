@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import sides_of
 from pipelines.mapping.items import (
@@ -230,17 +230,14 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: object, place: int
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=step, native_index=place, word=word, detail=error.detail)
         return
-    builder.add(
-        action,
-        step,
-        place,
+    mapped = MappedAction(
+        [action],
         word,
-        screen,
-        rules=rules,
-        lossy=word == "TASK_IMPOSSIBLE" or "finger_word" in rules,
-        step_instruction=optional_text(step.get("action_description")),
-        target_box=smallest_box(screen.elements, action),
+        word == "TASK_IMPOSSIBLE" or "finger_word" in rules,
+        rules,
+        smallest_box(screen.elements, action),
     )
+    builder.take(mapped, step, place, screen, step_instruction=optional_text(step.get("action_description")))
 
 
 def _action(

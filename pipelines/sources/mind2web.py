@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, unknown_fields
@@ -158,16 +158,10 @@ def _map_action(
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=native, native_index=place, word=word, detail=error.detail)
         return False
-    builder.add(
-        actions,
-        native,
-        place,
-        word,
-        screen,
-        target_box=box,
-        lossy=is_lossy(word, space),
-        rules=["centre_of_target", "full_page_frame"] if box else [],
+    mapped = MappedAction(
+        actions, word, is_lossy(word, space), ["centre_of_target", "full_page_frame"] if box else [], box
     )
+    builder.take(mapped, native, place, screen)
     return True
 
 

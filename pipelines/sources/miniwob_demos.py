@@ -36,7 +36,7 @@ from typing import Any
 
 from pipelines.decompression import open_plain
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import notices, smallest_box, unknown_fields
 from pipelines.native.dom_events import DomGesture, Event, leaves, read_gestures
@@ -204,13 +204,7 @@ def _add(
         return
     # The screen before the gesture's first event.
     screen = _screen(states[gesture.events[0].state], frame)
-    builder.add(
-        actions,
-        native,
-        number,
-        gesture.word,
-        screen,
-        rules=gesture.rules,
-        lossy=gesture.word == "scroll",
-        target_box=smallest_box(screen.elements, actions),
+    mapped = MappedAction(
+        [actions], gesture.word, gesture.word == "scroll", gesture.rules, smallest_box(screen.elements, actions)
     )
+    builder.take(mapped, native, number, screen)

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen, whole_sides
 from pipelines.mapping.items import (
@@ -212,17 +212,8 @@ class _MotifTrace:
             return
         # Typing leaves the focus where it was.
         self._before = actions[-1] if word != "type" else self._before
-        self._builder.add(
-            actions,
-            native,
-            place,
-            word,
-            screen,
-            rules=rules,
-            target_box=box,
-            lossy=word == "type",
-            step_instruction=optional_text(row["instr"][place]),
-        )
+        mapped = MappedAction(actions, word, word == "type", rules, box)
+        self._builder.take(mapped, native, place, screen, step_instruction=optional_text(row["instr"][place]))
 
     def end(self, why: str | None) -> None:
         """The last screen; it is unknown where its picture repeats the one before."""

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, picture_bytes
 from pipelines.native.mind2web_actions import actions_of, elements_of, is_lossy, operation_of, page_size, target_of
@@ -271,16 +271,8 @@ def _map_row(
         place = index if index is not None else -1
         builder.reject(error.reason, native=native, native_index=place, word=word, detail=error.detail)
         return
-    builder.add(
-        actions,
-        native,
-        index,
-        word,
-        screen,
-        target_box=box,
-        lossy=is_lossy(word, space),
-        rules=["centre_of_target", *rules] if box else rules,
-    )
+    mapped = MappedAction(actions, word, is_lossy(word, space), ["centre_of_target", *rules] if box else rules, box)
+    builder.take(mapped, native, index, screen)
 
 
 def _decoded(row: dict[str, Any]) -> dict[str, Any]:

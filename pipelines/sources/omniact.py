@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, smallest_box, unknown_fields
 from pipelines.native.pyautogui import CALL_LOSSES, PyAutoGuiGesture, gestures, parse_script
@@ -136,16 +136,14 @@ def _add(builder: EpisodeBuilder, gesture: PyAutoGuiGesture, place: int, screen:
     if error is not None:
         builder.reject(error.reason, native=native, native_index=place, word=gesture.word, detail=error.detail)
         return
-    builder.add(
-        list(gesture.actions),
-        native,
-        place,
+    mapped = MappedAction(
+        gesture.actions,
         gesture.word,
-        screen,
-        lossy=gesture.lossy,
-        rules=[*gesture.rules, *(["shared_screenshot"] if place else [])],
-        target_box=smallest_box(screen.elements, gesture.actions[0]),
+        gesture.lossy,
+        [*gesture.rules, *(["shared_screenshot"] if place else [])],
+        smallest_box(screen.elements, gesture.actions[0]),
     )
+    builder.take(mapped, native, place, screen)
 
 
 def _pointed(gesture: PyAutoGuiGesture) -> bool:

@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import sides_of
 from pipelines.mapping.items import ItemError, bad_values, is_number, notices, text_of, unknown_fields
@@ -150,15 +150,9 @@ class OsGenesisMobileAdapter(Adapter):
         except ItemError as error:
             builder.reject(error.reason, native=said, native_index=0, word=error.word, detail=error.detail)
         else:
-            builder.add(
-                actions,
-                native,
-                0,
-                word,
-                screen,
-                thought=thought or None,
-                lossy=outcome == "failure",
-                step_instruction=(asked[2] or "").strip() or None,
+            mapped = MappedAction(actions, word, outcome == "failure")
+            builder.take(
+                mapped, native, 0, screen, thought=thought or None, step_instruction=(asked[2] or "").strip() or None
             )
         return notices(builder.finish(), found)
 

@@ -38,14 +38,14 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder, SampleBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction, SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen, whole_sides
-from pipelines.mapping.items import ItemError, notices, read_once, refusing, unknown_fields
+from pipelines.mapping.items import ItemError, is_number, notices, read_once, refusing, unknown_fields
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.record_readers import json_lines
-from pipelines.native.scalecua_calls import LOSSES, OTHER, MappedScaleCuaCalls, is_number, read_step
+from pipelines.native.scalecua_calls import LOSSES, OTHER, read_step
 from schemas.coordinates import UNITS, to_unit
 from schemas.ids import digest
 
@@ -157,9 +157,7 @@ class ScalecuaAdapter(Adapter):
             instruction=steps[0].task,
             platform=platform,
             split=_split(record.file),
-            outcome=next(
-                (one.outcome for one in read_steps if isinstance(one, MappedScaleCuaCalls) and one.outcome), None
-            ),
+            outcome=next((one.outcome for one in read_steps if isinstance(one, MappedAction) and one.outcome), None),
         )
         due, ended = 0, False
         for place, (step, one, screen) in enumerate(zip(steps, read_steps, screens, strict=True)):
@@ -171,17 +169,8 @@ class ScalecuaAdapter(Adapter):
             if isinstance(one, ItemError):
                 builder.reject(one.reason, native=step.said, native_index=place, word=one.word, detail=one.detail)
             else:
-                builder.add(
-                    list(one.actions),
-                    step.said,
-                    place,
-                    one.word,
-                    screen,
-                    lossy=one.lossy,
-                    rules=one.rules,
-                    thought=step.thought,
-                    step_instruction=step.operation or None,
-                )
+                said = step.operation or None
+                builder.take(one, step.said, place, screen, thought=step.thought, step_instruction=said)
                 ended = one.outcome is not None
             due = max(due, step.done + 1)
         return builder.finish()

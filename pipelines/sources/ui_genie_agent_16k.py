@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import MISFIT
 from pipelines.mapping.items import ItemError, bad_values, is_number, notices, text_of, unknown_fields
@@ -165,14 +165,12 @@ class UiGenieAgent16kAdapter(Adapter):
                 builder.reject(error.reason, native=step.said, native_index=place, word=error.word, detail=error.detail)
             else:
                 said = step.arguments.get("action_desc")
-                builder.add(
-                    actions,
+                mapped = MappedAction([actions], step.word, lossy, rules)
+                builder.take(
+                    mapped,
                     step.arguments,
                     place,
-                    step.word,
                     screen,
-                    rules=rules,
-                    lossy=lossy,
                     step_instruction=said if isinstance(said, str) and said.strip() else None,
                 )
             due = max(due, step.done + 1)

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, bad_values, notices, read_once, refusing, unknown_fields
@@ -168,17 +168,8 @@ class _Demo:
             except (ItemError, RecordError) as error:
                 self.builder.reject(error.reason, native=turn, native_index=place, word=word, detail=error.detail)
                 continue
-            self.builder.add(
-                actions,
-                _short(turn),
-                place,
-                word,
-                screen,
-                target_box=box,
-                lossy=lossy,
-                rules=rules,
-                step_instruction=self.said,
-            )
+            mapped = MappedAction(actions, word, lossy, rules, box)
+            self.builder.take(mapped, _short(turn), place, screen, step_instruction=self.said)
 
     def _turn(self, turn: object, word: str, place: int) -> tuple[list[Action], list[float] | None, bool, list[str]]:
         if not isinstance(turn, dict):
