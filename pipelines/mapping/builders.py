@@ -70,8 +70,6 @@ class _Builder:
 
 DIRECTION_FROM_POINTS = "direction_from_points"
 """Rule of a scroll whose direction no native word says."""
-
-
 CUT = "cut_at_border"
 """Rule of a target that hung over the border of its screen (see `schemas.coordinates.OVERHANG`)."""
 

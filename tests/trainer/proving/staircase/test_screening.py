@@ -40,7 +40,7 @@ def test_attempts_that_broke_down_do_not_count_and_nothing_is_tried_twice(
         return {"records": [{"cluster": family, "success": success} for family, success in found]}
 
     monkeypatch.setattr("trainer.proving.staircase.screening.world_success", tried)
-    monkeypatch.setattr("trainer.modeling.checkpoint.load_checkpoint", lambda path: path)
+    monkeypatch.setattr("trainer.proving.staircase.screening.load_checkpoint", lambda path: path)
     for clock in (lambda: 7.5, lambda: 99.0):  # how long it took is known the next time too
         assert screen("start", [], tiny, tmp_path, clock) == ({"boxes/one": 0.5}, 7.5)
     assert len(asked) == 1 and asked[0]["attempts"] == tiny.screen_attempts and asked[0]["temperature"] == 1.0
