@@ -10,8 +10,9 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from generators.policies.profiles.profile import ReplyForm
@@ -30,9 +31,14 @@ WHOLE_SCREEN: Size = (UNITS, UNITS)
 # replies are text from strangers: bounded, as every repetition in these patterns is
 MOST_NUMBERS = 64
 """Bracketed groups of numbers that are looked at."""
+MOST_ANSWERS = 8
 
-_THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_THOUGHT = re.compile(r"</\w{0,20}(?:think|thinking|thought|reasoning)>|◁/think▷", re.IGNORECASE)
+_OPENED = re.compile(r"<\w{0,20}(?:think|thinking|thought|reasoning)>|◁think▷", re.IGNORECASE)
 _ANSWER = re.compile(r"<answer>", re.IGNORECASE)
+_HEADING = re.compile(r"^[ \t#*]{0,8}(?:grounded operation|actions?|code|answer)[ \t*]{0,4}:", re.I | re.M)
+"""What models write before their answer, on its line: `Action:` (UI-TARS), `## Code:`, `Grounded Operation:`."""
+_CONSIDERED = re.compile(r"^[ \t#*]{0,8}(?:thoughts?|reasoning|observation|status|plan)[ \t*]{0,4}:", re.I | re.M)
 _NUMBER = r"[-+]?\d{1,9}(?:\.\d{1,12})?"
 _GAP = r"[ \t]{0,4}[,; \t\n][ \t\n]{0,4}"
 _GROUP = rf"({_NUMBER}(?:{_GAP}{_NUMBER}){{1,3}})"
@@ -43,13 +49,19 @@ _TAGS = re.compile(
     re.IGNORECASE,
 )
 _MOLMO = re.compile(rf"\bx1?=[\"'](?P<x>{_NUMBER})[\"'][ \t]{{1,4}}y1?=[\"'](?P<y>{_NUMBER})[\"']")
-_ARGUMENTS = re.compile(rf"\bx[ ]?[=:][ ]?(?P<x>{_NUMBER})(?:[ ]?,[ ]?|[ ])y[ ]?[=:][ ]?(?P<y>{_NUMBER})")
+_ARGUMENTS = re.compile(
+    rf"\bx[ ]?[=:][ ]?(?P<x>{_NUMBER})(?:[ ]?,[ ]?|[ ](?:and[ ])?)y[ ]?[=:][ ]?(?P<y>{_NUMBER})", re.IGNORECASE
+)
 _BARE = re.compile(rf"\s{{0,8}}{_GROUP}\s{{0,8}}[.]?\s{{0,8}}")
-_WIDE = str.maketrans("（）［］，：＝", "()[],:=")
-"""Marks as Chinese keyboards write them."""
+_WIDE = str.maketrans("（）［］，：＝\u00a0", "()[],:= ")
+"""Marks as Chinese keyboards write them, and a blank that doesn't break."""
 _BRACKETS = re.compile(rf"[\[(][ \t\n]{{0,4}}{_GROUP}")  # the innermost bracket, so that a row of them costs no more
 _NUMBERS = re.compile(_NUMBER)
 _KEYS = ("point_2d", "bbox_2d", "coordinate", "coordinates", "point", "bbox", "box", "position", "click")
+_KEY, _SET = "|".join(_KEYS), r"[ ]{0,2}[:=][ ]{0,2}[\"']?"
+_QUOTED_KEY = re.compile(rf"[\"'](?:{_KEY})[\"']{_SET}[\s\[(]{{0,8}}{_GROUP}", re.IGNORECASE)
+"""JSON that is cut, or a dictionary as Python writes it."""
+_BARE_KEY = re.compile(rf"\b(?:{_KEY}){_SET}{_GROUP}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +87,14 @@ def read_point(reply: str) -> ReplyPoint | None:
         return None
     # numbers in a thought or before the last <answer> are considerations, not the reply
     said = _ANSWER.split(_THOUGHT.split(reply)[-1])[-1].translate(_WIDE)
-    # from the most explicit form to the loosest: a pair of numbers also stands inside JSON and tags
-    for form, find in (
-        ("JSON", _of_json),
-        ("Molmo", _of_molmo),
-        ("tag", _of_tag),
-        ("[x,y]", _of_brackets),
-        ("x=,y=", _of_arguments),
-        ("x,y", _of_bare),
-    ):
-        if (numbers := find(said)) is not None:
-            return _point(numbers, form)
+    if _OPENED.search(said):
+        return None  # cut within its thought
+    head, *answers = _HEADING.split(said)
+    # from behind, since a plain `Action:` comes before the code or the operation; nothing of a thought is an answer
+    for part in (*reversed(answers[-MOST_ANSWERS:]), *([] if answers and _CONSIDERED.search(head) else [head])):
+        for form, find in _FORMS:
+            if (numbers := find(part)) is not None:
+                return _point(numbers, form)
     return None
 
 
@@ -121,11 +130,14 @@ def _named(value: object, depth: int = 0) -> Iterator[tuple[float, ...]]:
     if depth > 6:
         return
     if isinstance(value, dict):
-        for key in _KEYS:
-            if key in value and (numbers := _numbers_of(value[key])) is not None:
-                yield numbers
-        if (numbers := _numbers_of([value.get("x"), value.get("y")])) is not None:
-            yield numbers
+        lower = {str(key).lower(): one for key, one in value.items()}
+        named = [lower[key] for key in _KEYS if key in lower]
+        named += [[lower.get(side) for side in sides.split()] for sides in ("x y", "x1 y1 x2 y2")]
+        yield from (numbers for one in named if (numbers := _numbers_of(one)) is not None)
+        # Gemini's box, the only one whose name says that y comes first
+        if (numbers := _numbers_of(lower.get("box_2d"))) is not None and len(numbers) == 4:
+            top, left, bottom, right = numbers
+            yield left, top, right, bottom
         value = list(value.values())
     if isinstance(value, list):
         for one in value:
@@ -139,34 +151,22 @@ def _numbers_of(value: object) -> tuple[float, ...] | None:
         value = value[0]
     if not isinstance(value, list) or len(value) not in (2, 4):
         return None
+    if all(isinstance(one, str) and _NUMBERS.fullmatch(one) for one in value):
+        value = [float(one) for one in value]
     # True is an int to Python, and json reads NaN and Infinity
     if not all(isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in value):
         return None
     return tuple(float(one) for one in value)
 
 
-def _of_molmo(text: str) -> tuple[float, ...] | None:
-    found = _MOLMO.search(text)
+def _of_names(pattern: re.Pattern[str], text: str) -> tuple[float, ...] | None:
+    found = pattern.search(text)
     return (float(found["x"]), float(found["y"])) if found else None
-
-
-def _of_arguments(text: str) -> tuple[float, ...] | None:
-    found = _ARGUMENTS.search(text)
-    return (float(found["x"]), float(found["y"])) if found else None
-
-
-def _of_tag(text: str) -> tuple[float, ...] | None:
-    return _group(_TAGS, text)
-
-
-def _of_brackets(text: str) -> tuple[float, ...] | None:
-    return _group(_BRACKETS, text)
 
 
 def _of_bare(text: str) -> tuple[float, ...] | None:
     """Numbers and nothing else: within a sentence they may be anything."""
-    found = _BARE.fullmatch(text)
-    return _group(_BARE, text) if found else None
+    return _group(_BARE, text) if _BARE.fullmatch(text) else None
 
 
 def _group(pattern: re.Pattern[str], text: str) -> tuple[float, ...] | None:
@@ -180,6 +180,17 @@ def _group(pattern: re.Pattern[str], text: str) -> tuple[float, ...] | None:
     return None
 
 
+_FORMS: tuple[tuple[str, Callable[[str], tuple[float, ...] | None]], ...] = (
+    ("JSON", _of_json),
+    ("JSON", partial(_group, _QUOTED_KEY)),
+    ("Molmo", partial(_of_names, _MOLMO)),
+    ("tag", partial(_group, _TAGS)),
+    ("[x,y]", partial(_group, _BRACKETS)),
+    ("x=,y=", partial(_of_names, _ARGUMENTS)),
+    ("x=,y=", partial(_group, _BARE_KEY)),
+    ("x,y", _of_bare),
+)
+"""From the most explicit form to the loosest: a pair of numbers also stands inside JSON and tags."""
 _STRAY = -40.0
 """Log density of a point outside its frame, far below any inside: a few of them tell the frame, a slip in dozens
 doesn't."""

@@ -34,6 +34,21 @@ FORMS = {
     "x: {x}, y: {y}": "x=,y=",
     "（{x}，{y}）": "[x,y]",
     "<think>Not 7.</think> {x}, {y}": "x,y",
+    # a thought before the answer, as published models write it
+    "Thought: (1,2) is an advertisement.\nAction: click(start_box='({x},{y})')": "[x,y]",
+    "Status: row (1, 3)\nAction: the [2,2] cell\nGrounded Operation: CLICK(box=[[{x},{y},{x},{y}]])": "[x,y] box",
+    "## Thought:\nat (1, 2)\n## Action:\nClick (3, 4)\n## Code:\n```\npyautogui.click(x={x}, y={y})\n```": "x=,y=",
+    "◁think▷ at (1,2) ◁/think▷({x}, {y})": "[x,y]",
+    "<grounding_think>at (1,2)</grounding_think>\n[{x},{y}]": "[x,y]",
+    '{{"thought": "at [1,2]", "POINT": [{x}, {y}]}}': "JSON",
+    "<answer>[{{'action': 'click', 'input_text': 'cell [1, 2]', 'point': [{x}, {y}]}}]</answer>": "JSON",
+    '{{"thought": "at [1,2]", "coordinate": [{x}, {y}': "JSON",
+    '{{"action": "click_absolute", "x": "{x}", "y": "{y}"}}': "JSON",
+    '{{"answer": {{"x1": {x}, "y1": {y}, "x2": {x}, "y2": {y}}}}}': "JSON box",
+    '[{{"box_2d": [{y}, {x}, {y}, {x}], "label": "(1,2)"}}]': "JSON box",
+    "explain:at 1,2\taction:CLICK\tpoint:{x},{y}\tsummary:done": "x=,y=",
+    "The element is at X={x} and Y={y}.": "x=,y=",
+    "[{x},{y}]\nAction: click": "[x,y]",
 }
 
 
@@ -54,7 +69,12 @@ def test_a_box_is_its_centre_and_a_refusal_stays_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", ["", "I don't know.", "at 3, 4 or so", "[1,2,3]", "[a,b]", '{"point": ["1", 2]}', "<point></point>"]
+    "reply",
+    [
+        *("", "I don't know.", "at 3, 4 or so", "[1,2,3]", "[a,b]", '{"point": ["1", 2]}', "<point></point>"),
+        *("<think>It may be (1,2).</think>It isn't there.", "<think>It may be (1,2). So [250,", "<think>[250,400]"),
+        *("Thought: not (1,2).\nAction: finished()", "## Thought: [1,2]\n## Code:\nWAIT"),
+    ],
 )
 def test_a_reply_without_a_point_gives_none(reply: str) -> None:
     assert read_point(reply) is None
@@ -103,6 +123,17 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
 PIECES = (
     *("[", "(", "{", '[{"', '{"a":', '{"a":[', "[1,", "[ 1", "1 ", "1,", "[1 2 3 4 5]", "9" * 40, "x=1,y=", 'x1="1" '),
     *("<point>", "<point>(1,2),", "<think>", "</think>", "<answer>", "<|box_start|>", "```", '"', "\\", '\\"', " \t\n"),
+    *(
+        "Action:\n",
+        "\naction: {1\n",
+        '"point":',
+        "point:[",
+        "box: 1,2 3",
+        "</thinking",
+        "<" + "a" * 19,
+        "◁",
+        "x=1 and y=",
+    ),
 )
 LENGTH, LIMIT_S = 64_000, 0.05
 """Characters of a text that is timed, and how long reading it may take."""
