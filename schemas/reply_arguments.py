@@ -15,6 +15,7 @@ MODIFIERS = frozenset(["ctrl", "control", "shift", "alt", "option", "cmd", "comm
 
 _ROUND = re.compile(r"[()]")
 _POINT_END = re.compile(r"[\])]")
+_ANOTHER_POINT = re.compile(r"[\])'\" ]{1,6},?[ ]?[\[(]{1,2}[ ]?-?\d")
 _DIRECTION = re.compile(r"\bdirection ?= ?['\"] ?(\w*) ?['\"]")
 _TEXT_HEAD = re.compile(r"(?:(content|app|url|text)\s*=\s*)?(['\"])")
 _CHOICE_HEAD = re.compile(r"(?:box\s*=\s*)?[\[(]([^\[\]()]*)[\])]\s*,\s*(?:option\s*=\s*)?(?=['\"])")
@@ -80,8 +81,9 @@ def named_point(arguments: str, name: str) -> Point | None:
     closed = _POINT_END.search(arguments, opened.end()) if opened else None
     if opened is None or closed is None:
         return None
-    # Of two points of one name nobody knows which is meant.
-    if re.compile(rf"\b{name} ?=").search(arguments, closed.end()):
+    # Of two points of one name, or of two in a row, nobody knows which is meant.
+    again = re.compile(rf"\b{name} ?=").search(arguments, closed.end())
+    if again or _ANOTHER_POINT.match(arguments, closed.start()):
         raise ValueError(f"reply: expected one {name}, found {arguments[:80]!r}")
     return centre(numbers_in(arguments[opened.end() : closed.start()]))
 
