@@ -6,6 +6,7 @@ decoder (turned by an EXIF tag, transparent, 16 bits of grey, animated) are stor
 
 import hashlib
 import io
+import re
 import struct
 import zlib
 from dataclasses import dataclass, field
@@ -28,6 +29,13 @@ _PAPER = (255, 255, 255, 255)
 """What shows through transparent pixels: the white of a browser's page."""
 _SIDEWAYS = frozenset({5, 6, 7, 8})
 """EXIF orientations that swap width and height."""
+_FOREIGN = re.compile(
+    rb"(?P<AVIF>....ftypavi[fs])|(?P<HEIC>....ftyp(?:he|mif|msf))|(?P<TIFF>II\*\0|MM\0\*)|(?P<PDF>%PDF)"
+    rb"|(?P<JPEG_2000>....jP  )|(?P<SVG>\s*(?:<\?xml[^>]*>\s*)?<svg)|(?P<web_page>\s*<(?:!doctype html|html))"
+    rb"|(?P<git_lfs_pointer>version https://git-lfs)",
+    re.DOTALL | re.IGNORECASE,
+)
+"""What stands where a picture was expected, by its first bytes."""
 
 
 class ImageError(ValueError):
@@ -61,7 +69,8 @@ def open_image(data: bytes) -> Image.Image:
     """Decode a picture fully to RGB as a person sees it (turned upright, on white where it is transparent), with the
     size checked before a pixel is decoded.
 
-    Raises `ImageError`: `image_empty`, `image_unreadable` (not a picture, or of a kind not accepted),
+    Raises `ImageError`: `image_empty`, `image_unreadable` (not a picture, or of a kind not accepted; behind a colon
+    the kind where it is known, `image_unreadable:AVIF`),
     `image_bomb` (more than `MAX_PIXELS`), `image_truncated`.
     """
     return _decode(data).image
@@ -97,7 +106,10 @@ def _opened(data: bytes) -> Image.Image:
     except Image.DecompressionBombError as error:
         raise ImageError("image_bomb", str(error)) from error
     except Exception as error:  # as in `_decode`
-        raise ImageError("image_unreadable", f"{len(data)} bytes starting {data[:8]!r}") from error
+        kind = _FOREIGN.match(data[:400])
+        # the kind belongs to the word, which is all that a row and a report of thousands of pictures show
+        word = f"image_unreadable:{kind.lastgroup}" if kind else "image_unreadable"
+        raise ImageError(word, f"{len(data)} bytes starting {data[:8]!r}") from error
     # By the header, before a pixel: a picture of a few kilobytes may unpack to gigabytes.
     _check_size(*image.size)
     return image

@@ -130,3 +130,21 @@ def test_damaged_bytes_are_an_image_error_and_nothing_else() -> None:
                     read(bytes(bad))
                 except ImageError as error:
                     assert error.reason in {"image_unreadable", "image_truncated", "image_bomb"}, name
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("TIFF", _encoded(_page(), "TIFF")),
+        ("AVIF", b"\0\0\0\x20ftypavif\0\0\0\0"),
+        ("HEIC", b"\0\0\0\x18ftypheic\0\0\0\0"),
+        ("SVG", b"<?xml version='1.0'?>\n<svg xmlns='http://www.w3.org/2000/svg'/>"),
+        ("web_page", b"\n<!DOCTYPE html><title>404</title>"),
+        ("git_lfs_pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"),
+        (None, b"\0\1\2\3"),
+    ],
+)
+def test_what_stands_in_place_of_a_picture_is_named(kind: str | None, data: bytes) -> None:
+    with pytest.raises(ImageError) as caught:
+        open_image(data)
+    assert caught.value.reason == (f"image_unreadable:{kind}" if kind else "image_unreadable")
