@@ -8,9 +8,12 @@ stood in a text that can't be read. `runs` joins rows of one episode.
 
 import csv
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
@@ -27,6 +30,7 @@ BOM = "\ufeff"
 """The byte order mark that some editors and exports put before UTF-8."""
 FIRST_LINE_BYTES = 64 << 20
 SHOWN_CHARS = 2000
+_ARRAY_HEAD = re.compile(r"\[\s*(?:\{|$)")
 BATCH_ROWS = 32
 """Rows of parquet at a time: with a 4K picture in each that is some 300 MB."""
 
@@ -71,7 +75,11 @@ def json_list(
     # Some publishers write lines under the ending of documents.
     if holds_json_lines(raw, file):
         yield from json_lines(raw, file, of_id=of_id, count=count)
-        return
+    else:
+        yield from _array_elements(raw, file, of_id, count, unit)
+
+
+def _array_elements(raw: Raw, file: str, of_id: IdOf, count: ItemCount, unit: str) -> Iterator[Record | Broken]:
     for index, value in json_array.elements(raw.path(file)):
         if isinstance(value, json_array.ArrayDamage):
             shown = {"text": value.rest[:SHOWN_CHARS]}
@@ -89,8 +97,14 @@ def json_document(
 
 
 def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item) -> Iterator[Record | Broken]:
-    """Lines of JSON (a name in .gz is unpacked on the way); a bad line costs that line. Blank lines are passed over."""
+    """Lines of JSON (a name in .gz is unpacked on the way); a bad line costs that line. Blank lines are passed over. An
+    array under the same ending is read as what it is."""
     piece = raw.piece(file)
+    if _holds_array(raw, file):
+        # its pieces are cut at lines, which mean nothing to an array: the first reads it all
+        if piece is None or piece.first == 0:
+            yield from _array_elements(raw, file, of_id, count, "row")
+        return
     before = number = piece.before if piece else 0
     try:
         with _open(raw, file) as lines:
@@ -122,14 +136,29 @@ def _lines_of(lines: IO[bytes], piece: Piece | None) -> Iterator[bytes]:
 
 def holds_json_lines(raw: Raw, file: str) -> bool:
     """Whether a file is JSON lines, whatever its ending says: it begins with an object that its first line ends."""
-    with raw.path(file).open("rb") as stream:
-        first = text_of(stream.readline(FIRST_LINE_BYTES)).strip()
-        more = stream.read(1)
+    first, more = _first_line(raw.path(file))
     # One line alone may as well be a document.
-    if not first.startswith("{") or not more:
-        return False
+    return first.startswith("{") and more and _is_json(first)
+
+
+def _holds_array(raw: Raw, file: str) -> bool:
+    """Whether a file is an array of objects, whatever its ending says: one that its first line opens and doesn't close,
+    or that has but this line."""
+    first, more = ("", False) if file.endswith(".gz") else _first_line(raw.path(file))
+    # a line of a log may begin with a bracket, too
+    return _ARRAY_HEAD.match(first) is not None and not (more and _is_json(first))
+
+
+def _first_line(path: Path) -> tuple[str, bool]:
+    """(the first line that isn't blank, whether anything follows it)."""
+    with path.open("rb") as stream:
+        lines = (text_of(line).strip() for line in iter(partial(stream.readline, FIRST_LINE_BYTES), b""))
+        return next(filter(None, lines), ""), bool(stream.read(64).strip())
+
+
+def _is_json(text: str) -> bool:
     try:
-        json.loads(first)
+        json.loads(text)
     except (ValueError, RecursionError):
         return False
     return True

@@ -13,10 +13,12 @@ import pyarrow as pa
 import pytest
 
 from pipelines.mapping.adapter import Broken, Raw, Record
+from pipelines.mapping.raw_files import Piece
 from pipelines.native.record_readers import count_of, json_lines, json_list, python_rows
 from pipelines.store import Store
 from pipelines.takedown.check import verify
 from pipelines.takedown.withdrawn import TakenDown
+from pipelines.unify.tracked_raw import TrackedRaw
 from pipelines.unify.unify import unify_source
 from schemas.ids import canonical_json
 
@@ -65,6 +67,42 @@ def test_an_array_that_ends_within_a_letter_gives_what_stands_before_it(tmp_path
     assert isinstance(odd, Broken) and odd.ends and (odd.reason, odd.detail[:9]) == ("bad_json", "not UTF-8")
     *rows, behind = json_list(Raw(tmp_path), "c.json", count=count)
     assert len(rows) == 2 and isinstance(behind, Broken) and "text after the array" in behind.detail
+
+
+ROWS = [{"n": 1}, {"n": [{"m": 2}]}, {"n": 3}]
+PRETTY = json.dumps(ROWS, indent=1).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "read"),
+    [
+        (json.dumps(ROWS).encode(), ROWS),
+        (b"\xef\xbb\xbf\n" + PRETTY + b"\n", ROWS),
+        (PRETTY[:-4], [*ROWS[:2], "truncated_record"]),
+        (b'[log] begin\n{"n": 1}\n', ["bad_json", ROWS[0]]),
+        (b'[{"n": 1}]\n[{"n": 3}]\n', [[ROWS[0]], [ROWS[2]]]),
+        (b"\n\n" + b"\n".join(json.dumps(row).encode() for row in ROWS), ROWS),
+    ],
+)
+def test_an_array_under_the_ending_of_lines_is_read(data: bytes, read: list[object], tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(data)
+    whole = list(json_lines(Raw(tmp_path), "a.jsonl"))
+    assert [one.payload if isinstance(one, Record) else one.reason for one in whole] == read
+    if data.startswith((b"[{", b"\xef")) and b"]\n[" not in data:
+        halves = [
+            list(
+                json_lines(
+                    TrackedRaw(tmp_path, {}, frozenset(["a.jsonl"]), {"a.jsonl": Piece(first, past, 0)}), "a.jsonl"
+                )
+            )
+            for first, past in ((0, 9), (9, len(data)))
+        ]
+        assert halves == [whole, []]
+
+
+def test_lines_behind_a_blank_one_under_the_ending_of_documents_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("\n \n" + "\n".join(map(json.dumps, ROWS)))
+    assert [one.payload for one in json_list(Raw(tmp_path), "a.json") if isinstance(one, Record)] == ROWS
 
 
 def test_a_cell_that_python_cannot_hold_costs_neither_its_row_nor_the_others() -> None:

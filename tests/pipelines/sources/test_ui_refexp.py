@@ -152,7 +152,7 @@ def test_a_companion_picture_that_is_none_is_reported(tmp_path: Path) -> None:
     result = run(tmp_path, row(), rico=tmp_path / "rico")
     assert len(result.samples) == 1 and result.samples[0]["images"] == []
     assert [(row["unit"], row["reason"], row["items"]) for row in result.quarantine] == [
-        ("image", "image_unreadable", 0)
+        ("image", "image_unreadable:web_page", 0)
     ]
 
 
