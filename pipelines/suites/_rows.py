@@ -5,6 +5,7 @@ import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -105,6 +106,15 @@ class Form:
     """Replaces field `bbox` and `convention` where a suite has more than boxes. Raises `ValueError` on a bad one."""
     picture_names: Callable[[Row, str], str] | None = None
     """(row, picture) → a longer name, where a file's folder stands in another field."""
+    patterns: tuple[str, ...] = ("**/*.json", "**/*.jsonl", "**/*.parquet")
+    beside: tuple[str, ...] = ()
+    """Patterns of files that lie beside the rows: what of them is no row isn't told."""
+
+    def items(self, raw: Raw) -> Iterator[SuiteItem | BadRow]:
+        """Rows of the suite's files; further wordings of a row are items of their own."""
+        for found in items(raw, self, self.patterns):
+            if not (isinstance(found, BadRow) and any(fnmatchcase(found.file, name) for name in self.beside)):
+                yield found
 
     def target(self, row: Row, size: tuple[int, int] | None) -> tuple[Box | None, tuple[tuple[float, float], ...]]:
         """(box, polygon) of what a row asks for, in 0..1000; `size` of its picture in pixels. Raises `ValueError` for a

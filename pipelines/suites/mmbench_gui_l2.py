@@ -1,11 +1,7 @@
 """MMBench-GUI L2: each element of six platforms twice, in basic and in advanced wording. Boxes are corner fractions."""
 
-from collections.abc import Iterator
-
-from pipelines.mapping.adapter import Raw
-from pipelines.suites import BadRow, SuiteCard, SuiteItem
+from pipelines.suites import SuiteCard
 from pipelines.suites._rows import Form, Row
-from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
     id="mmbench_gui_l2",
@@ -27,9 +23,6 @@ def _with_platform(row: Row, name: str) -> str:
     return name
 
 
-FORM = Form(lambda row: "fraction", picture_names=_with_platform)
-
-
-def items(raw: Raw) -> Iterator[SuiteItem | BadRow]:
-    """Rows of `L2_annotations.json`."""
-    yield from rows(raw, FORM, ("**/*.json", "**/*.jsonl"))
+FORM = Form(lambda row: "fraction", picture_names=_with_platform, patterns=("**/*.json", "**/*.jsonl"))
+items = FORM.items
+"""Rows of `L2_annotations.json`."""

@@ -4,12 +4,9 @@
 """
 
 import math
-from collections.abc import Iterator
 
-from pipelines.mapping.adapter import Raw
-from pipelines.suites import BadRow, SuiteCard, SuiteItem
+from pipelines.suites import SuiteCard
 from pipelines.suites._rows import Box, Form, Row, thousandths
-from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
     id="osworld_g",
@@ -42,12 +39,6 @@ def target(row: Row, size: tuple[int, int] | None) -> tuple[Box | None, tuple[tu
     return (min(xs), min(ys), max(xs), max(ys)), points
 
 
-FORM = Form(lambda row: "xywh", box_of=target)
-
-
-def items(raw: Raw) -> Iterator[SuiteItem | BadRow]:
-    """Rows of `OSWorld-G.json`, `OSWorld-G_refined.json` and of result documents."""
-    for found in rows(raw, FORM, ("**/*.json", "**/*.jsonl", "**/*.parquet")):
-        if isinstance(found, BadRow) and any(name in found.file for name in SIDE_FILES):
-            continue
-        yield found
+FORM = Form(lambda row: "xywh", box_of=target, beside=tuple(f"*{name}*" for name in SIDE_FILES))
+items = FORM.items
+"""Rows of `OSWorld-G.json`, `OSWorld-G_refined.json` and of result documents."""

@@ -4,12 +4,8 @@ Three conventions exist for the same rows: the original JSON has x, y, width, he
 corner fractions, and a converted form, which names the picture's size, has corner pixels.
 """
 
-from collections.abc import Iterator
-
-from pipelines.mapping.adapter import Raw
-from pipelines.suites import BadRow, SuiteCard, SuiteItem
+from pipelines.suites import SuiteCard
 from pipelines.suites._rows import Convention, Form, Row
-from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
     id="screenspot",
@@ -40,9 +36,6 @@ FORM = Form(
         (":description", ("description", "decription"), "en"),
     ),
 )
-
-
-def items(raw: Raw) -> Iterator[SuiteItem | BadRow]:
-    """Rows of `screenspot_*.json` and their copies as JSON lines or parquet; `action` and `description`, where a
-    variant has them, are further wordings of the item."""
-    yield from rows(raw, FORM, ("**/*.json", "**/*.jsonl", "**/*.parquet"))
+items = FORM.items
+"""Rows of `screenspot_*.json` and their copies as JSON lines or parquet; `action` and `description`, where a variant
+has them, are further wordings of the item."""

@@ -4,12 +4,8 @@ A picture's file name holds only the time it was taken, so its folder (`<app>_<o
 that repeat the ground truth (`img_path`, `prompt_to_evaluate`) are read too.
 """
 
-from collections.abc import Iterator
-
-from pipelines.mapping.adapter import Raw
-from pipelines.suites import BadRow, SuiteCard, SuiteItem
+from pipelines.suites import SuiteCard
 from pipelines.suites._rows import Form
-from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
     id="screenspot_pro",
@@ -26,8 +22,5 @@ FORM = Form(
     wordings=(("", ("instruction", "prompt_to_evaluate"), "en"), (":zh", ("instruction_cn",), "zh")),
     identity=("id", "index", "idx"),
 )
-
-
-def items(raw: Raw) -> Iterator[SuiteItem | BadRow]:
-    """Rows of `annotations/<app>_<os>.json`; the Chinese instruction is an item of its own."""
-    yield from rows(raw, FORM, ("**/*.json", "**/*.jsonl", "**/*.parquet"))
+items = FORM.items
+"""Rows of `annotations/<app>_<os>.json`; the Chinese instruction is an item of its own."""

@@ -1,11 +1,7 @@
 """ScreenSpot-V2: the screens of ScreenSpot with corrected labels. The pictures come as one zip file, which is read as
 it is. Rows that name the picture's size are the converted copy with corner pixels; the original has width, height."""
 
-from collections.abc import Iterator
-
-from pipelines.mapping.adapter import Raw
-from pipelines.suites import BadRow, SuiteCard, SuiteItem
-from pipelines.suites._rows import items as rows
+from pipelines.suites import SuiteCard
 from pipelines.suites.screenspot import FORM
 
 CARD = SuiteCard(
@@ -18,8 +14,5 @@ CARD = SuiteCard(
     frame="pixels x, y, width, height; the converted copy: corners; origin top left",
     known_problems=("shares its pictures with ScreenSpot", "converted copies don't say which convention they follow"),
 )
-
-
-def items(raw: Raw) -> Iterator[SuiteItem | BadRow]:
-    """Rows of `screenspot_{desktop,mobile,web}_v2.json` and of copies as JSON lines or parquet."""
-    yield from rows(raw, FORM, ("**/*.json", "**/*.jsonl", "**/*.parquet"))
+items = FORM.items
+"""Rows of `screenspot_{desktop,mobile,web}_v2.json` and of copies as JSON lines or parquet."""

@@ -1,11 +1,7 @@
 """UI-Vision: elements and layouts of 83 desktop programs. `platform` names the program; corners may be swapped."""
 
-from collections.abc import Iterator
-
-from pipelines.mapping.adapter import Raw
-from pipelines.suites import BadRow, SuiteCard, SuiteItem
+from pipelines.suites import SuiteCard
 from pipelines.suites._rows import Form
-from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
     id="ui_vision",
@@ -23,9 +19,6 @@ FORM = Form(
     picture=("image_path", "img_path", "img_filename", "image"),
     app=("platform",),
 )
-
-
-def items(raw: Raw) -> Iterator[SuiteItem | BadRow]:
-    """Rows of `annotations/element_grounding/*.json` and `annotations/layout_grounding/*.json`; a layout's explanation
-    is a wording of its own."""
-    yield from rows(raw, FORM, ("**/*.json", "**/*.jsonl", "**/*.parquet"))
+items = FORM.items
+"""Rows of `annotations/element_grounding/*.json` and `annotations/layout_grounding/*.json`; a layout's explanation is
+a wording of its own."""

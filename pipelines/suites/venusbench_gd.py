@@ -1,11 +1,7 @@
 """VenusBench-GD: element, spatial, visual, reasoning, functional and refusal grounding in English and Chinese."""
 
-from collections.abc import Iterator
-
-from pipelines.mapping.adapter import Raw
-from pipelines.suites import BadRow, SuiteCard, SuiteItem
+from pipelines.suites import SuiteCard
 from pipelines.suites._rows import Box, Form, Row, thousandths
-from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
     id="venusbench_gd",
@@ -29,13 +25,8 @@ def target(row: Row, size: tuple[int, int] | None) -> tuple[Box | None, tuple[tu
 FORM = Form(
     lambda row: "xyxy",
     box_of=target,
+    beside=("meta.json", "*/meta.json"),
     wordings=(("", ("instruction", "prompt_to_evaluate"), "en"), (":zh", ("instruction_zh",), "zh")),
 )
-
-
-def items(raw: Raw) -> Iterator[SuiteItem | BadRow]:
-    """Rows of `instruction/*.json`; the Chinese instruction is an item of its own. `meta.json` is passed over."""
-    for found in rows(raw, FORM, ("**/*.json", "**/*.jsonl", "**/*.parquet")):
-        if isinstance(found, BadRow) and found.file.rpartition("/")[2] == "meta.json":
-            continue
-        yield found
+items = FORM.items
+"""Rows of `instruction/*.json`; the Chinese instruction is an item of its own. `meta.json` is passed over."""
