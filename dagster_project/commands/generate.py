@@ -13,7 +13,9 @@ from dagster_project.commands.checkpoint_option import add_profile
 from dagster_project.commands.step_check_option import add_step_check, checked
 from generators.execution.device_sources import DevicePlaces, open_pool
 from generators.execution.journal import SUFFIX, read_journal
-from generators.generation.feedback import rounds_to_make
+from generators.generation.app_document import document
+from generators.generation.feedback import require_verified, rounds_to_make
+from generators.generation.learned import learned
 from generators.generation.loop import LoopConfig, LoopParts
 from generators.generation.proposing.openai_proposer import OpenAIProposer
 from generators.generation.proposing.proposers import BY_NAME, PROPOSERS, arms
@@ -89,6 +91,13 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="only show the attempts of a journal (generation/journals of the store), also of one in use",
+    )
+    parser.add_argument(
+        "--documents",
+        type=Path,
+        metavar="DIR",
+        help="only write what the rounds so far have seen of each target: its screens, what stands on them, what each "
+        "action does and how to get there, a page of Markdown each",
     )
     parser.set_defaults(run=generate)
 
@@ -196,6 +205,8 @@ def generate(options: argparse.Namespace) -> int:
     """Run the rounds and print a line for each; with `--journal` only show that one."""
     if options.journal is not None:
         return _show(options.journal)
+    if options.documents is not None:
+        return _document(Store(options.out), options.documents)
 
     if options.rounds < 1 or options.workers < 1:
         raise ValueError(f"--rounds, --workers: expected at least 1, found {options.rounds} and {options.workers}")
@@ -266,6 +277,17 @@ def _show(path: Path) -> int:
             f"{one.resumed}, anew {one.anew}{before}{broken}"
         )
     print(f"{len(attempts)} attempts, {sum(one.trajectory is not None for one in attempts.values())} ended")
+    return 0
+
+
+def _document(store: Store, folder: Path) -> int:
+    """A document of each target that the verified rounds of a store have seen. Raises `StoreError` without rounds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rounds = require_verified(store, "documents of apps")
+    for target, found in sorted(learned(store, list(rounds.values())).explorations.items()):
+        path = folder / f"{target.replace('/', '-')}.md"
+        path.write_text(document(target, found), encoding="utf-8")
+        print(f"{path}: {len(found.screens)} screens")
     return 0
 
 
