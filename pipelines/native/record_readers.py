@@ -7,6 +7,7 @@ stood in a text that can't be read. `runs` joins rows of one episode.
 """
 
 import csv
+import itertools
 import json
 import re
 import zlib
@@ -33,6 +34,8 @@ SHOWN_CHARS = 2000
 _ARRAY_HEAD = re.compile(r"\[\s*(?:\{|$)")
 BATCH_ROWS = 32
 """Rows of parquet at a time: with a 4K picture in each that is some 300 MB."""
+# Python's own limit, 128 KiB, is less than a page's tree in a cell
+csv.field_size_limit(64 << 20)
 
 
 def text_of(data: bytes) -> str:
@@ -164,25 +167,42 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def csv_rows(raw: Raw, file: str, columns: tuple[str, ...], *, of_id: IdOf = no_id) -> Iterator[Record | Broken]:
-    """Rows of a CSV file with a header as dicts of text. A header that lacks one of `columns` breaks the file; a row of
-    another width, or not in UTF-8, breaks on its own."""
+def csv_rows(
+    raw: Raw, file: str, columns: tuple[str, ...], *, of_id: IdOf = no_id, count: ItemCount = one_item
+) -> Iterator[Record | Broken]:
+    """Rows of a CSV file with a header as dicts of text. A header that lacks one of `columns` breaks the file, one more
+    is named; a row that can't be parsed, of another width, or not in UTF-8, breaks on its own."""
+    # Bytes that are no text are kept, so that one row is rejected instead of all.
     with raw.path(file).open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
-        yield from last_may_end(_csv_rows(file, lines, columns, of_id))
+        yield from last_may_end(_csv_rows(file, lines, columns, of_id, count))
 
 
-def _csv_rows(file: str, lines: Iterable[str], columns: tuple[str, ...], of_id: IdOf) -> Iterator[Record | Broken]:
+def _csv_rows(
+    file: str, lines: Iterable[str], columns: tuple[str, ...], of_id: IdOf, count: ItemCount
+) -> Iterator[Record | Broken]:
     reader = csv.reader(lines, strict=True)
-    try:
-        header = next(reader, [])
-        if missing := [name for name in columns if name not in header]:
-            detail = f"expected columns {columns}, missing {missing}"
-            yield Broken(file, "header", "missing_field", detail, 0, header, ends=True)
+    header: list[str] | None = None
+    for number in itertools.count():
+        begun = reader.line_num
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            # what follows begins a row of its own, so a bad one costs itself: and all that a stray quote swallowed
+            lost = max(reader.line_num - begun, 1)
+            yield Broken(file, f"line {begun + 1}", "truncated_record", f"CSV: {error}", lost)
+            continue
+        if header is None:
+            header = cells or []
+            if missing := [name for name in columns if name not in header]:
+                detail = f"expected columns {columns}, missing {missing}"
+                yield Broken(file, "header", "missing_field", detail, 0, header, ends=True)
+                return
+            for name in sorted(set(header) - set(columns)):
+                yield Broken(file, "header", f"unknown_field:{name[:60]}", "the rows are mapped without it", 0, header)
+        elif cells is None:
             return
-        for number, cells in enumerate(reader, 1):
-            yield _csv_row(file, f"row {number}", header, cells, of_id)
-    except csv.Error as error:
-        yield Broken(file, f"line {reader.line_num}", "truncated_record", f"CSV: {error}", 1, ends=True)
+        elif cells:  # an empty line is no row
+            yield _csv_row(file, f"row {number}", header, cells, of_id, count)
 
 
 def last_may_end(found: Iterable[Record | Broken]) -> Iterator[Record | Broken]:
@@ -292,14 +312,16 @@ def _record(file: str, locator: str, payload: object, of_id: IdOf) -> Record | B
         return Broken(file, locator, "bad_record", f"its id: {type(error).__name__}: {error}", 1, payload)
 
 
-def _csv_row(file: str, locator: str, header: list[str], cells: list[str], of_id: IdOf) -> Record | Broken:
+def _csv_row(
+    file: str, locator: str, header: list[str], cells: list[str], of_id: IdOf, count: ItemCount
+) -> Record | Broken:
     whole = ",".join(cells)
     shown = whole.encode("utf-8", "surrogateescape").decode("utf-8", "replace")[:SHOWN_CHARS]
     if any("\ud800" <= char <= "\udfff" for char in whole):
-        return Broken(file, locator, "bad_value", "not UTF-8", one_item(shown), shown)
+        return Broken(file, locator, "bad_value", "not UTF-8", count(shown), shown)
     if len(cells) != len(header):
         detail = f"{len(cells)} cells in a table of {len(header)}"
-        return Broken(file, locator, "truncated_record", detail, one_item(whole), shown)
+        return Broken(file, locator, "truncated_record", detail, count(whole), shown)
     row = dict(zip(header, cells, strict=True))
     return _record(file, locator, row, of_id)
 

@@ -19,18 +19,16 @@ The grid 0..999 isn't stretched to 1000. Pictures come from the companion `rico`
 (`combined/<screen_id>.jpg`); without it the samples have no picture (`image_missing`).
 """
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico
-from pipelines.native.record_readers import last_may_end
+from pipelines.native.record_readers import csv_rows, field_id
 from pipelines.prompts import LIST_QUESTION, point_text
 from schemas.coordinates import contains
 
@@ -181,6 +179,10 @@ def parse_annotation(text: str) -> tuple[list[AnnotationNode], str]:
     return nodes, ")" * len(stack)
 
 
+def _items(text: str) -> int:
+    return max(len(_START.findall(text)), 1)
+
+
 class ScreenAnnotationAdapter(Adapter):
     """One record per screen."""
 
@@ -190,19 +192,17 @@ class ScreenAnnotationAdapter(Adapter):
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One row at a time; a row that is no UTF-8 or has another number of columns is broken on its own."""
         for file in files:
-            # Bytes that are no text are kept, so that one row is rejected instead of all.
-            with raw.path(file).open(encoding="utf-8", errors="surrogateescape", newline="") as lines:
-                yield from last_may_end(_rows(file, csv.reader(lines, strict=True)))
+            yield from csv_rows(raw, file, COLUMNS, of_id=field_id("screen_id"), count=_items)
 
     def count_items(self, record: Record) -> int:
         """Elements that the annotation begins to list."""
-        return max(len(_START.findall(str(record.payload.get("screen_annotation")))), 1)
+        return _items(str(record.payload.get("screen_annotation")))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One screen → perception and grounding samples. Raises `RecordError`: unsafe_path, empty_text, bad_value."""
         row: dict[str, str] = record.payload
         text, screen_id = row["screen_annotation"], row["screen_id"]
-        expected = max(len(_START.findall(text)), 1)
+        expected = _items(text)
         if not text.strip():
             raise RecordError("empty_text", "the annotation is empty")
         rico.screen_id(screen_id, expected)
@@ -220,45 +220,16 @@ class ScreenAnnotationAdapter(Adapter):
         listed = _emit(builder, nodes, sound, screen)
         # Parentheses alone lose no element.
         if rest.strip(")"):
-            missing = max(len(_START.findall(rest)), 1)
             builder.reject(
                 "bad_value",
                 native=rest,
                 native_index=len(nodes),
                 word="element/unread",
-                items=missing,
+                items=_items(rest),
                 detail="expected CLASS text and four integers, or a parenthesis too many",
             )
         builder.count("element/listed", listed)
         return builder.finish()
-
-
-def _rows(file: str, reader: Any) -> Iterator[Record | Broken]:
-    try:
-        header = [name.lstrip("\ufeff") for name in next(reader, [])]
-        if missing := [name for name in COLUMNS if name not in header]:
-            yield Broken(file, "header", "missing_field", f"expected columns {COLUMNS}, missing {missing}", 0, header)
-            return
-        for name in sorted(set(header) - set(COLUMNS)):
-            yield Broken(file, "header", f"unknown_field:{name[:60]}", "the rows are mapped without it", 0, header)
-        for number, cells in enumerate(reader, 1):
-            yield _row(file, f"row {number}", header, cells)
-    except csv.Error as error:
-        yield Broken(file, f"line {reader.line_num}", "truncated_record", f"CSV: {error}", 1, ends=True)
-
-
-def _row(file: str, locator: str, header: list[str], cells: list[str]) -> Record | Broken:
-    whole = ",".join(cells)
-    items = max(len(_START.findall(whole)), 1)
-    shown = whole.encode("utf-8", "surrogateescape").decode("utf-8", "replace")[:2000]
-    if any("\ud800" <= char <= "\udfff" for char in whole):
-        return Broken(file, locator, "bad_value", "not UTF-8", items, shown)
-    if len(cells) != len(header):
-        return Broken(
-            file, locator, "truncated_record", f"{len(cells)} cells in a table of {len(header)}", items, shown
-        )
-    row = dict(zip(header, cells, strict=True))
-    return Record(file, locator, row, row["screen_id"])
 
 
 def _emit(

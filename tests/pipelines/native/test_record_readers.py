@@ -14,7 +14,7 @@ import pytest
 
 from pipelines.mapping.adapter import Broken, Raw, Record
 from pipelines.mapping.raw_files import Piece
-from pipelines.native.record_readers import count_of, json_lines, json_list, python_rows
+from pipelines.native.record_readers import count_of, csv_rows, field_id, json_lines, json_list, python_rows
 from pipelines.store import Store
 from pipelines.takedown.check import verify
 from pipelines.takedown.withdrawn import TakenDown
@@ -103,6 +103,15 @@ def test_an_array_under_the_ending_of_lines_is_read(data: bytes, read: list[obje
 def test_lines_behind_a_blank_one_under_the_ending_of_documents_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("\n \n" + "\n".join(map(json.dumps, ROWS)))
     assert [one.payload for one in json_list(Raw(tmp_path), "a.json") if isinstance(one, Record)] == ROWS
+
+
+def test_a_bad_row_of_csv_costs_itself_and_a_long_cell_nothing(tmp_path: Path) -> None:
+    long, stray = "x" * 200_000, '"a\\"b"'
+    (tmp_path / "a.csv").write_text(f'id,text,new\n1,"{long}",\n\n2,{stray},\n3,c,\n4,"open,\n5,e,\n6,f,\n')
+    found = list(csv_rows(Raw(tmp_path), "a.csv", ("id", "text"), of_id=field_id("id")))
+    assert [one.native_id for one in found if isinstance(one, Record)] == ["1", "3"]
+    said = [(one.reason, one.items, one.ends) for one in found if isinstance(one, Broken)]
+    assert said == [("unknown_field:new", 0, False), ("truncated_record", 1, False), ("truncated_record", 3, True)]
 
 
 def test_a_cell_that_python_cannot_hold_costs_neither_its_row_nor_the_others() -> None:
