@@ -43,6 +43,7 @@ FEW = {"threads": 1, "num_generations": 2}
 RUN: dict[str, Any] = {
     "midtrain": {
         "max_steps": 150,
+        "gradient_checkpointing": False,  # the other stages recompute activations, as the presets say
         "batch_size": 4,
         "max_length": 512,
         "learning_rate": 8e-3,

@@ -47,6 +47,7 @@ CONFIG: dict[str, Any] = {
         "threads": 1,
         "updates": 1,
         "prompts": 3,
+        "grpo": {"max_completion_length": 12},  # what so few steps teach rambles to the end of any length
         "num_generations": 4,
         "held_out_limit": 8,
         "held_out_samples": 1,
