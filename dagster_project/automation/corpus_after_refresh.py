@@ -11,6 +11,8 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterRunStatus as Status
 
+from dagster_project.settings.dagster_home import WHOLE_CORPUS
+
 PATIENCE_S = 6 * 3600.0
 """How long a refresh that ended waits for others before the corpus is built without them: one that hangs, or a queue
 that never empties, keeps the corpus from nobody."""
@@ -45,7 +47,8 @@ def decide(instance: dg.DagsterInstance, refresh: str, corpus: str, now: float) 
     that ended last, so asking twice starts one run.
     """
     # A run of single assets settles nothing: it left the rest of the corpus as it was.
-    built = [run for run in _runs(instance, corpus) if not run.dagster_run.asset_selection]
+    runs = _runs(instance, corpus)
+    built = [run for run in runs if not run.dagster_run.asset_selection or WHOLE_CORPUS in run.dagster_run.tags]
     # It reads when it starts, and so sees all that has ended until then.
     if any(run.dagster_run.status in WAITING for run in built):
         return dg.SkipReason("a corpus run is queued already and will see what has ended")

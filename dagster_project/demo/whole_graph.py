@@ -316,7 +316,8 @@ class Runs:
             instance=self.history,
             raise_on_error=False,
             partition_key=partition,
-            tags={MARK: ""},
+            # So that no sensor builds the corpus once more for the sources that a demo made.
+            tags={MARK: "", dagster_home.WHOLE_CORPUS: ""} if only is None else {MARK: ""},
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
             asset_selection=[keys[name] for name in chosen],
         )

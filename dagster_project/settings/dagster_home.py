@@ -15,6 +15,8 @@ TEMPLATE = Path(__file__).parents[1] / "dagster.yaml"
 POSTGRES = Path(__file__).parents[1] / "dagster-postgres.yaml"
 POSTGRES_URL = "VESPER_POSTGRES_URL"
 DRIVER = "postgresql+psycopg2"
+WHOLE_CORPUS = "vesper/whole_corpus"
+"""Tag of a run, in that history, of named assets that are the whole corpus but for what only proves things."""
 
 
 def prepare(home: Path | None = None) -> Path:

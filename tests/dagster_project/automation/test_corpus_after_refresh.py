@@ -19,6 +19,7 @@ from dagster._daemon.sensor import execute_sensor_iteration
 from dagster._time import get_current_datetime
 
 from dagster_project.automation.corpus_after_refresh import PATIENCE_S, decide
+from dagster_project.settings.dagster_home import WHOLE_CORPUS
 
 pytestmark = pytest.mark.slow
 
@@ -100,8 +101,10 @@ def test_one_that_was_canceled_in_the_queue_or_a_part_of_the_corpus_changes_noth
     instance.report_run_canceled(instance.get_run_by_id(_open(instance, defs, "refresh_sources")))
     assert _asked(instance) is None
     last = _run(instance, defs, "refresh_sources", DONE)
-    _run(instance, defs, "build_corpus", ["mid_training", "shards"])  # as somebody would from the UI
+    part = _run(instance, defs, "build_corpus", ["mid_training", "shards"])  # as somebody would from the UI
     assert _asked(instance) == f"corpus-after-{last}"
+    instance.add_run_tags(part, {WHOLE_CORPUS: ""})
+    assert _asked(instance) is None, "a demo says that these were all"
 
 
 def test_a_refresh_that_hangs_keeps_the_corpus_from_nobody(instance: Any, defs: dg.Definitions) -> None:
