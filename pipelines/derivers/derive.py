@@ -10,20 +10,7 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from pipelines.derivers import grounding, navigation, page, perception, transitions, vqa
-from pipelines.derivers.base import (
-    DeriveConfig,
-    DerivedSample,
-    Episode,
-    IndexedElement,
-    NamePool,
-    ScreenDeriver,
-    ScreenFacts,
-    ScreenView,
-    StepDeriver,
-    role_word,
-    squash,
-)
+from pipelines.derivers import base, grounding, navigation, page, perception, transitions, vqa
 from pipelines.extensions import find_part
 from pipelines.prompts import PROMPT_VERSION, messages
 from pipelines.prompts.tokens import prompt_tokens
@@ -34,21 +21,21 @@ from schemas.tables import Samples, Screens, Steps
 DERIVE_VERSION = 3
 """Version of the whole set of derivers: part of the code version of the stage that calls it."""
 
-Deriver = StepDeriver | ScreenDeriver
+Deriver = base.StepDeriver | base.ScreenDeriver
 
 DERIVERS: dict[str, Deriver] = {
-    "navigation": StepDeriver(navigation.navigation),
-    "grounding_step": StepDeriver(grounding.from_steps),
-    "inverse_dynamics": StepDeriver(transitions.inverse_dynamics),
-    "plan": StepDeriver(transitions.plan),
-    "app": StepDeriver(page.app),
-    "grounding": ScreenDeriver(grounding.from_elements),
-    "perception": ScreenDeriver(lambda screen, _pool, config: perception.perception(screen, config)),
-    "regions": ScreenDeriver(lambda screen, _pool, config: page.regions(screen, config)),
-    "vqa": ScreenDeriver(vqa.vqa),
+    "navigation": base.StepDeriver(navigation.navigation),
+    "grounding_step": base.StepDeriver(grounding.from_steps),
+    "inverse_dynamics": base.StepDeriver(transitions.inverse_dynamics),
+    "plan": base.StepDeriver(transitions.plan),
+    "app": base.StepDeriver(page.app),
+    "grounding": base.ScreenDeriver(grounding.from_elements),
+    "perception": base.ScreenDeriver(lambda screen, _pool, config: perception.perception(screen, config)),
+    "regions": base.ScreenDeriver(lambda screen, _pool, config: page.regions(screen, config)),
+    "vqa": base.ScreenDeriver(vqa.vqa),
 }
 OPTIONAL: dict[str, Deriver] = {
-    "page_function": ScreenDeriver(lambda screen, _pool, config: page.page_function(screen, config))
+    "page_function": base.ScreenDeriver(lambda screen, _pool, config: page.page_function(screen, config))
 }
 """Those that run only where a setting names them."""
 
@@ -62,7 +49,7 @@ def derive_samples(
     licence: str,
     synthetic: bool = False,
     samples: pa.Table | None = None,
-    config: DeriveConfig | None = None,
+    config: base.DeriveConfig | None = None,
 ) -> pa.Table:
     """Steps and screens of one source or part (and its native samples, if any) → a `Samples` table.
 
@@ -76,29 +63,29 @@ def derive_samples(
     """
     Steps.check(steps)
     Screens.check(screens)
-    config = config or DeriveConfig()
+    config = config or base.DeriveConfig()
     keyed = _candidates(steps, screens, samples, config)
     return Samples.table(sample_row(c, identifier, licence, synthetic, config) for _, identifier, c in keyed)
 
 
 def _candidates(
-    steps: pa.Table, screens: pa.Table, samples: pa.Table | None, config: DeriveConfig
-) -> list[tuple[str, str, DerivedSample]]:
+    steps: pa.Table, screens: pa.Table, samples: pa.Table | None, config: base.DeriveConfig
+) -> list[tuple[str, str, base.DerivedSample]]:
     """(objective, sample id, sample), in order. What they were derived from takes much memory and is left here."""
     # In a fixed order, so that samples don't depend on how parts were cut.
     steps = steps.sort_by([("source", "ascending"), ("episode_id", "ascending"), ("step_index", "ascending")])
     rows = steps.drop_columns(["native_action", "language", "episode_outcome"]).to_pylist()
     views = list(_views(screens, rows, samples))
     # Names of all screens of the source, of which those that are absent here make refusals.
-    pool = NamePool()
+    pool = base.NamePool()
     for view in views:
         for element in view.uniquely_named(config):
             pool.add(element.name)
     facts = screen_facts(rows, screens, config)
     episodes = [list(group) for _, group in groupby(rows, key=lambda row: (row["source"], row["episode_id"]))]
-    found: list[DerivedSample] = []
+    found: list[base.DerivedSample] = []
     for deriver in [*DERIVERS.values(), *map(find_deriver, config.derivers)]:
-        if isinstance(deriver, StepDeriver):
+        if isinstance(deriver, base.StepDeriver):
             found += (sample for episode in episodes for sample in deriver.derive(episode, facts))
         else:
             found += (sample for view in views for sample in deriver.derive(view, pool, config))
@@ -109,18 +96,18 @@ def _candidates(
 def find_deriver(name: str) -> Deriver:
     """A deriver by its name, or by an import path or file. Raises `ValueError` for what isn't one."""
     found: object = find_part("deriver", name, {**DERIVERS, **OPTIONAL})
-    if not isinstance(found, StepDeriver | ScreenDeriver):
+    if not isinstance(found, base.StepDeriver | base.ScreenDeriver):
         kind = type(found).__name__
         raise ValueError(f"deriver {name!r}: expected a StepDeriver or a ScreenDeriver, found a {kind}")
     return found
 
 
 def sample_row(
-    candidate: DerivedSample,
+    candidate: base.DerivedSample,
     identifier: str,
     licence: str,
     synthetic: bool,
-    config: DeriveConfig,
+    config: base.DeriveConfig,
     more: Mapping[str, object] | None = None,
 ) -> SampleRow:
     """A row of `Samples` of a candidate; `more` is said of it in its provenance, too."""
@@ -155,12 +142,12 @@ def sample_row(
     }
 
 
-def screen_facts(rows: Episode, screens: pa.Table, config: DeriveConfig) -> ScreenFacts:
+def screen_facts(rows: base.Episode, screens: pa.Table, config: base.DeriveConfig) -> base.ScreenFacts:
     """What derivers of steps know of the pictures of a `Screens` table, and of those that only rows name."""
-    return ScreenFacts(_sizes(rows, screens), _phashes(screens), config)
+    return base.ScreenFacts(_sizes(rows, screens), _phashes(screens), config)
 
 
-def _sizes(rows: Episode, screens: pa.Table) -> dict[str, tuple[int, int]]:
+def _sizes(rows: base.Episode, screens: pa.Table) -> dict[str, tuple[int, int]]:
     """sha256 → pixels of the picture; a step's own frame stands in where its picture has no screens row."""
     sizes: dict[str, tuple[int, int]] = {
         row["screenshot_sha256"]: (row["width_px"], row["height_px"])
@@ -178,7 +165,7 @@ def _phashes(screens: pa.Table) -> dict[str, int]:
     return dict(zip(*columns, strict=True))
 
 
-def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None) -> Iterator[ScreenView]:
+def _views(screens: pa.Table, rows: base.Episode, samples: pa.Table | None) -> Iterator[base.ScreenView]:
     """Screens with at least one usable element, once per picture, in order of sha256."""
     seen: dict[str, tuple[str, str, str, tuple[str, int]]] = {}  # sha256 → (split, platform, parent, key)
 
@@ -217,7 +204,7 @@ def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None) -> Iterat
         split, platform, parent, key = seen[sha]
         elements = tuple(usable_elements(screen["elements"]))
         if elements:
-            yield ScreenView(
+            yield base.ScreenView(
                 sha,
                 screen["width_px"],
                 screen["height_px"],
@@ -230,14 +217,19 @@ def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None) -> Iterat
             )
 
 
-def usable_elements(listed: Sequence[ElementRow]) -> Iterator[IndexedElement]:
+def usable_elements(listed: Sequence[ElementRow]) -> Iterator[base.IndexedElement]:
     """The elements of a row of `screens` that have a box with an inside, as derivers see them."""
     for index, element in enumerate(listed):
         box = element["box"]
         # What has no inside can't be pointed at.
         if box is None or not (box[0] < box[2] and box[1] < box[3]):
             continue
-        name, text = squash(element["name"]), squash(element["text"])
-        yield IndexedElement(
-            index, (box[0], box[1], box[2], box[3]), role_word(element["role"]), name or text, text or name, bool(text)
+        name, text = base.squash(element["name"]), base.squash(element["text"])
+        yield base.IndexedElement(
+            index,
+            (box[0], box[1], box[2], box[3]),
+            base.role_word(element["role"]),
+            name or text,
+            text or name,
+            bool(text),
         )

@@ -3,19 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from pipelines.derivers.base import (
-    DeriveConfig,
-    DerivedSample,
-    Episode,
-    NamePool,
-    ScreenFacts,
-    ScreenView,
-    pick,
-    screen_candidate,
-    squash,
-    step_candidate,
-    unit_hash,
-)
+from pipelines.derivers import base
 from pipelines.prompts import REFUSAL, grounding_text, point_answer
 from schemas.actions import Click, DoubleClick, Hover, LongPress, parse
 from schemas.coordinates import contains, rounded_centre
@@ -39,18 +27,18 @@ _LEADING = re.compile(
 def expression(said: str) -> str | None:
     """What a referring expression means: "Click on the search bar." → "the search bar", "go to notifications" →
     "notifications"; None if no verb stands before it."""
-    match = _LEADING.fullmatch(squash(said))
+    match = _LEADING.fullmatch(base.squash(said))
     return match.group("what") if match else None
 
 
 def pointed_at(step_instruction: str) -> str | None:
     """What the words of a step say to click on; None if they may mean something else than an element on its screen, as
     "go to the settings" does."""
-    match = _POINTING.fullmatch(squash(step_instruction))
+    match = _POINTING.fullmatch(base.squash(step_instruction))
     return match.group("what") if match else None
 
 
-def from_steps(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
+def from_steps(episode: base.Episode, facts: base.ScreenFacts) -> Iterator[base.DerivedSample]:
     """Pointing steps with an instruction of their own and a target box that holds the recorded point."""
     for row in episode:
         box, words = row["target_box"], row["step_instruction"]
@@ -65,19 +53,21 @@ def from_steps(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
             continue
         # The box's centre: a recorded click may lie at its edge.
         answer = point_answer(*rounded_centre(box))
-        yield step_candidate(row, size, "grounding", "grounding_step", VERSION, grounding_text(what), answer, box)
+        yield base.step_candidate(row, size, "grounding", "grounding_step", VERSION, grounding_text(what), answer, box)
 
 
-def from_elements(screen: ScreenView, pool: NamePool, config: DeriveConfig) -> Iterator[DerivedSample]:
+def from_elements(
+    screen: base.ScreenView, pool: base.NamePool, config: base.DeriveConfig
+) -> Iterator[base.DerivedSample]:
     """Uniquely named elements → their centre, and for about `refusal_share` of the samples a name that isn't here.
 
     A refusal asks for a name that stands on another screen of the source and is part of no name or text here; the
     screen needs `refusal_min_elements` known elements, since absence is only as certain as the source's list is
     complete (a deriver can't see what a source didn't annotate).
     """
-    found = pick(
+    found = base.pick(
         (
-            screen_candidate(
+            base.screen_candidate(
                 screen,
                 "grounding",
                 "grounding_element",
@@ -100,9 +90,11 @@ def from_elements(screen: ScreenView, pool: NamePool, config: DeriveConfig) -> I
     odds = config.refusal_share / (1 - config.refusal_share)
     asked: set[str] = set()
     for candidate in found:
-        if unit_hash(config.seed, "refuse", candidate.id) >= odds:
+        if base.unit_hash(config.seed, "refuse", candidate.id) >= odds:
             continue
-        name = pool.absent(screen, unit_hash(config.seed, "absent", candidate.id))
+        name = pool.absent(screen, base.unit_hash(config.seed, "absent", candidate.id))
         if name is not None and name not in asked:
             asked.add(name)
-            yield screen_candidate(screen, "grounding", "refusal", VERSION, candidate.k, grounding_text(name), REFUSAL)
+            yield base.screen_candidate(
+                screen, "grounding", "refusal", VERSION, candidate.k, grounding_text(name), REFUSAL
+            )

@@ -8,18 +8,7 @@ only where it is named).
 
 from collections.abc import Iterator, Sequence
 
-from pipelines.derivers.base import (
-    DeriveConfig,
-    DerivedSample,
-    Episode,
-    IndexedElement,
-    ScreenFacts,
-    ScreenView,
-    pick,
-    screen_candidate,
-    squash,
-    step_candidate,
-)
+from pipelines.derivers import base
 from pipelines.derivers.perception import describe
 from pipelines.prompts import APP_QUESTION, region_text
 
@@ -41,7 +30,7 @@ MOST_NAMES = 4
 """Names that a line lists; it says how many more there are."""
 
 
-def regions(screen: ScreenView, config: DeriveConfig) -> Iterator[DerivedSample]:
+def regions(screen: base.ScreenView, config: base.DeriveConfig) -> Iterator[base.DerivedSample]:
     """`What is in [l,t,r,b]?` for boxes that wholly hold 2 to 8 named elements and cut none."""
     known = [e for e in screen.elements if e.role and e.label and len(e.label) <= config.label_max_chars]
     named = [e for e in screen.elements if e.label]
@@ -60,7 +49,7 @@ def regions(screen: ScreenView, config: DeriveConfig) -> Iterator[DerivedSample]
         # In reading order.
         ordered = sorted(inside, key=lambda e: (e.box[1], e.box[0], e.index))
         found.append(
-            screen_candidate(
+            base.screen_candidate(
                 screen,
                 "perception",
                 "region",
@@ -71,40 +60,40 @@ def regions(screen: ScreenView, config: DeriveConfig) -> Iterator[DerivedSample]
                 [outer.box],
             )
         )
-    yield from pick(found, config.regions_per_screen, config.seed)
+    yield from base.pick(found, config.regions_per_screen, config.seed)
 
 
-def app(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
+def app(episode: base.Episode, facts: base.ScreenFacts) -> Iterator[base.DerivedSample]:
     """The app or site that a recorded screen belongs to, by its source's own word; `apps_per_episode` at most."""
     found = []
     for row in episode:
-        name, size = squash(row["app"]), facts.sizes.get(row["screenshot_sha256"] or "")
+        name, size = base.squash(row["app"]), facts.sizes.get(row["screenshot_sha256"] or "")
         if size is None or not 0 < len(name) <= facts.config.label_max_chars:
             continue
         # By the source's word: guessed names would be taught as facts.
-        found.append(step_candidate(row, size, "vqa", "app", VERSION, APP_QUESTION, name))
-    yield from pick(found, facts.config.apps_per_episode, facts.config.seed)
+        found.append(base.step_candidate(row, size, "vqa", "app", VERSION, APP_QUESTION, name))
+    yield from base.pick(found, facts.config.apps_per_episode, facts.config.seed)
 
 
-def _nested(elements: Sequence[IndexedElement]) -> bool:
+def _nested(elements: Sequence[base.IndexedElement]) -> bool:
     return any(a is not b and a.encloses(b) for a in elements for b in elements)
 
 
-def _cuts(outer: IndexedElement, other: IndexedElement) -> bool:
+def _cuts(outer: base.IndexedElement, other: base.IndexedElement) -> bool:
     """Whether the border of one runs through the other."""
     a, b = outer.box, other.box
     apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
     return not apart and not outer.encloses(other) and not other.encloses(outer)
 
 
-def page_function(screen: ScreenView, config: DeriveConfig) -> Iterator[DerivedSample]:
+def page_function(screen: base.ScreenView, config: base.DeriveConfig) -> Iterator[base.DerivedSample]:
     """What a page is and what can be done on it (`function_of`)."""
     words = function_of(screen.elements, config.label_max_chars)
     if words:
-        yield screen_candidate(screen, "vqa", "page_function", VERSION, 0, FUNCTION_QUESTION, words)
+        yield base.screen_candidate(screen, "vqa", "page_function", VERSION, 0, FUNCTION_QUESTION, words)
 
 
-def function_of(elements: Sequence[IndexedElement], longest: int = 60) -> str:
+def function_of(elements: Sequence[base.IndexedElement], longest: int = 60) -> str:
     """A page's title and what can be done on it, a line each; "" where nothing can, or a name has more characters than
     `longest`: such a list wouldn't be whole."""
     lines = []
@@ -123,6 +112,6 @@ def function_of(elements: Sequence[IndexedElement], longest: int = 60) -> str:
     return "\n".join(lines) if named and fits else ""
 
 
-def _down(elements: Sequence[IndexedElement]) -> list[IndexedElement]:
+def _down(elements: Sequence[base.IndexedElement]) -> list[base.IndexedElement]:
     """In reading order."""
     return sorted(elements, key=lambda e: (e.box[1], e.box[0], e.index))

@@ -10,18 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.native.wire import (
-    BYTES,
-    as_bytes,
-    as_int,
-    as_text,
-    bytes_field,
-    fields,
-    int_field,
-    pack_varints,
-    packed_varints,
-    text_field,
-)
+from pipelines.native import wire
 from schemas.coordinates import OffScreen, box_to_unit
 
 Bounds = tuple[int, int, int, int]
@@ -125,84 +114,84 @@ class Window:
 
 def decode(data: bytes) -> list[Window]:
     """Serialised forest → its windows. Raises `pipelines.native.wire.ProtoError` (bytes that are no forest)."""
-    return [_window(as_bytes(number, kind, value)) for number, kind, value in fields(data) if number == 1]
+    return [_window(wire.as_bytes(number, kind, value)) for number, kind, value in wire.fields(data) if number == 1]
 
 
 def _window(data: memoryview) -> Window:
     known: dict[str, Any] = {}
     # Numbers are those of the forest's definition; what it holds beside these isn't needed.
-    for number, kind, value in fields(data):
+    for number, kind, value in wire.fields(data):
         if number == 1:
-            known["bounds"] = _rect(as_bytes(number, kind, value))
+            known["bounds"] = _rect(wire.as_bytes(number, kind, value))
         elif number in (3, 4, 6):
-            known[{3: "id", 4: "layer", 6: "type"}[number]] = as_int(number, kind, value)
+            known[{3: "id", 4: "layer", 6: "type"}[number]] = wire.as_int(number, kind, value)
         elif number == 5:
-            known["title"] = as_text(number, kind, value)
+            known["title"] = wire.as_text(number, kind, value)
         elif number in (8, 9):
-            known[{8: "is_active", 9: "is_focused"}[number]] = bool(as_int(number, kind, value))
+            known[{8: "is_active", 9: "is_focused"}[number]] = bool(wire.as_int(number, kind, value))
         elif number == 11:
-            tree = fields(as_bytes(number, kind, value))
-            known["nodes"] = tuple(_node(as_bytes(n, k, v)) for n, k, v in tree if n == 1)
+            tree = wire.fields(wire.as_bytes(number, kind, value))
+            known["nodes"] = tuple(_node(wire.as_bytes(n, k, v)) for n, k, v in tree if n == 1)
     return Window(**known)
 
 
 def _node(data: memoryview) -> AccessibilityNode:
     known: dict[str, Any] = {}
     children: list[int] = []
-    for number, kind, value in fields(data):
+    for number, kind, value in wire.fields(data):
         if number in _TEXTS:
-            known[_TEXTS[number]] = as_text(number, kind, value)
+            known[_TEXTS[number]] = wire.as_text(number, kind, value)
         elif number in _FLAGS:
-            known[_FLAGS[number]] = bool(as_int(number, kind, value))
+            known[_FLAGS[number]] = bool(wire.as_int(number, kind, value))
         elif number in _INTS:
-            known[_INTS[number]] = as_int(number, kind, value)
+            known[_INTS[number]] = wire.as_int(number, kind, value)
         elif number == _BOUNDS:
-            known["bounds"] = _rect(as_bytes(number, kind, value))
-        elif number == _CHILDREN and kind == BYTES:
+            known["bounds"] = _rect(wire.as_bytes(number, kind, value))
+        elif number == _CHILDREN and kind == wire.BYTES:
             # Writers pack repeated numbers or don't; readers must take both.
-            children += packed_varints(as_bytes(number, kind, value))
+            children += wire.packed_varints(wire.as_bytes(number, kind, value))
         elif number == _CHILDREN:
-            children.append(as_int(number, kind, value))
+            children.append(wire.as_int(number, kind, value))
     return AccessibilityNode(**known, child_ids=tuple(children))
 
 
 def _rect(data: memoryview) -> Bounds:
-    sides = {number: as_int(number, kind, value) for number, kind, value in fields(data) if 1 <= number <= 4}
+    sides = {number: wire.as_int(number, kind, value) for number, kind, value in wire.fields(data) if 1 <= number <= 4}
     return sides.get(1, 0), sides.get(2, 0), sides.get(3, 0), sides.get(4, 0)
 
 
 def encode(windows: Iterable[Window]) -> bytes:
     """Windows → serialised forest; `decode(encode(windows)) == windows`."""
-    return b"".join(bytes_field(1, _encode_window(window)) for window in windows)
+    return b"".join(wire.bytes_field(1, _encode_window(window)) for window in windows)
 
 
 def _encode_window(window: Window) -> bytes:
-    tree = b"".join(bytes_field(1, _encode_node(node)) for node in window.nodes)
+    tree = b"".join(wire.bytes_field(1, _encode_node(node)) for node in window.nodes)
     return b"".join(
         [
             _encode_rect(1, window.bounds),
-            int_field(3, window.id),
-            int_field(4, window.layer),
-            text_field(5, window.title),
-            int_field(6, window.type),
-            int_field(8, window.is_active),
-            int_field(9, window.is_focused),
-            bytes_field(11, tree),
+            wire.int_field(3, window.id),
+            wire.int_field(4, window.layer),
+            wire.text_field(5, window.title),
+            wire.int_field(6, window.type),
+            wire.int_field(8, window.is_active),
+            wire.int_field(9, window.is_focused),
+            wire.bytes_field(11, tree),
         ]
     )
 
 
 def _encode_node(node: AccessibilityNode) -> bytes:
     parts = {_BOUNDS: _encode_rect(_BOUNDS, node.bounds)}
-    parts |= {number: text_field(number, getattr(node, name)) for number, name in _TEXTS.items()}
-    parts |= {number: int_field(number, int(getattr(node, name))) for number, name in (_FLAGS | _INTS).items()}
+    parts |= {number: wire.text_field(number, getattr(node, name)) for number, name in _TEXTS.items()}
+    parts |= {number: wire.int_field(number, int(getattr(node, name))) for number, name in (_FLAGS | _INTS).items()}
     if node.child_ids:
-        parts[_CHILDREN] = bytes_field(_CHILDREN, pack_varints(node.child_ids))
+        parts[_CHILDREN] = wire.bytes_field(_CHILDREN, wire.pack_varints(node.child_ids))
     return b"".join(parts[number] for number in sorted(parts))
 
 
 def _encode_rect(number: int, bounds: Bounds) -> bytes:
-    return bytes_field(number, b"".join(int_field(place, side) for place, side in enumerate(bounds, start=1)))
+    return wire.bytes_field(number, b"".join(wire.int_field(place, side) for place, side in enumerate(bounds, start=1)))
 
 
 def elements(windows: Sequence[Window], size_px: tuple[int, int]) -> list[dict[str, Any]]:

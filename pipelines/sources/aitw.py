@@ -34,18 +34,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.mapping import column_json
-from pipelines.mapping.adapter import (
-    BatchAdapter,
-    Broken,
-    Mapped,
-    MappedBatch,
-    Raw,
-    Record,
-    RecordBatch,
-    RecordError,
-    RecordScreen,
-)
+from pipelines.mapping import adapter, column_json
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.column_json import plain, undecoded
@@ -100,7 +89,7 @@ DESCRIPTOR = Descriptor(
 )
 
 
-class AitwAdapter(BatchAdapter):
+class AitwAdapter(adapter.BatchAdapter):
     """Groups steps to episodes and maps the gesture codes."""
 
     descriptor = DESCRIPTOR
@@ -108,22 +97,24 @@ class AitwAdapter(BatchAdapter):
     items_at = ("steps",)
     side_lists = (SPLIT_LIST,)
 
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
+    def parts(self, raw: adapter.Raw) -> list[tuple[str, ...]]:
         """One part per file: TFRecord (`<subset>-00000-of-00321`, `*.tfrecord`) or parquet."""
         return [(name,) for name in raw.files("**/*") if _FILE.search(name)]
 
-    def batches(self, raw: Raw, files: tuple[str, ...]) -> Iterator[RecordBatch | Record | Broken]:
+    def batches(
+        self, raw: adapter.Raw, files: tuple[str, ...]
+    ) -> Iterator[adapter.RecordBatch | adapter.Record | adapter.Broken]:
         """Episodes in the order in which they are complete (or given up: the file ends, or too many stand open)."""
         for file in files:
             read = aitw_parquet.read_parquet if file.endswith(".parquet") else aitw_native.read_examples
             yield from read(raw, file)
 
-    def record(self, batch: RecordBatch, index: int) -> Record:
+    def record(self, batch: adapter.RecordBatch, index: int) -> adapter.Record:
         """An episode of a batch as plain features."""
         payload = aitw_native.payload(batch, index)
-        return Record(*batch.where(index), payload, batch.native_ids[index].as_py())
+        return adapter.Record(*batch.where(index), payload, batch.native_ids[index].as_py())
 
-    def map_batch(self, batch: RecordBatch, raw: Raw) -> MappedBatch:
+    def map_batch(self, batch: adapter.RecordBatch, raw: adapter.Raw) -> adapter.MappedBatch:
         """Regular episodes → rows, by column."""
         table = batch.table
         found = _gestures(table)
@@ -147,14 +138,14 @@ class AitwAdapter(BatchAdapter):
             self.descriptor, batch, found, episodes, _pictures(table), elements, natives_of
         )
 
-    def map(self, record: Record, raw: Raw) -> Mapped:
+    def map(self, record: adapter.Record, raw: adapter.Raw) -> adapter.Mapped:
         """Steps of one episode → rows. Raises `RecordError` if it has no goal."""
         steps: list[dict[str, Any]] = record.payload["steps"]
         with refusing(len(steps)):
             goal = one(steps[0], "goal_info", str)
             length = one(steps[0], "episode_length", int)
             if not goal.strip():
-                raise RecordError("empty_text", "the goal is empty")
+                raise adapter.RecordError("empty_text", "the goal is empty")
         episode_id = str(record.native_id)
         builder = EpisodeBuilder(
             self.descriptor,
@@ -222,7 +213,7 @@ def _pictures(table: pa.Table) -> gesture_columns.BatchPictures:
     )
 
 
-def _row_screen(table: pa.Table, row: int) -> RecordScreen:
+def _row_screen(table: pa.Table, row: int) -> adapter.RecordScreen:
     """The screen of a row of a batch. Its elements are made one by one: beside the pixels they cost nothing."""
     positions, *words = (table[name][row].as_py() for name in (POSITIONS, *aitw_native.WORDS))
     pixels = table[PIXELS][row]
@@ -273,7 +264,7 @@ def _step_id(step: dict[str, Any]) -> int:
     """-1 stands for an absent or unusable one."""
     try:
         return int(one(step, "step_id", int))
-    except RecordError:
+    except adapter.RecordError:
         return -1
 
 
@@ -294,7 +285,7 @@ def _map_step(
             raise ItemError("bad_value", "the goal differs from that of the episode's first step", word)
         typed = "".join(texts(step, "results/type_action"))
         action, word, rules = gesture(code, step.get("results/yx_touch", ()), step.get("results/yx_lift", ()), typed)
-    except (ItemError, RecordError) as error:
+    except (ItemError, adapter.RecordError) as error:
         word = error.word if isinstance(error, ItemError) else word
         builder.reject(error.reason, native=native, native_index=number, word=word, detail=error.detail)
         return
@@ -305,17 +296,17 @@ def _map_step(
     builder.take(mapped, native, number, screen)
 
 
-def _screen(step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]) -> RecordScreen:
+def _screen(step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]) -> adapter.RecordScreen:
     """The screen of a step on its own. Coordinates are 0..1, so a row lives on without its picture (`bad_frame`)."""
     try:
         elements = _elements(step)
-    except (ValueError, RecordError) as error:
+    except (ValueError, adapter.RecordError) as error:
         elements = []
         found.append(("bad_elements", f"step {number}: {error}", {"step_id": number}))
     pixels = step.get(PIXELS, [])
     try:
         height, width, channels = (one(step, f"image/{name}", int) for name in ("height", "width", "channels"))
-    except RecordError:
+    except adapter.RecordError:
         return _bad_frame(elements)
     usable = len(pixels) == 1 and isinstance(pixels[0], bytes)
     return _screen_of(elements, memoryview(pixels[0]) if usable else None, height, width, channels)
@@ -323,19 +314,19 @@ def _screen(step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]
 
 def _screen_of(
     elements: list[dict[str, object]], pixels: memoryview | None, height: int, width: int, channels: int
-) -> RecordScreen:
+) -> adapter.RecordScreen:
     if channels != 3 or height < 1 or width < 1:
         return _bad_frame(elements)
     if not pixels:
-        return RecordScreen.load(None, elements, (width, height))
+        return adapter.RecordScreen.load(None, elements, (width, height))
     if len(pixels) != height * width * channels:
         return _bad_frame(elements)
-    return RecordScreen.of_pixels(np.frombuffer(pixels, np.uint8).reshape(height, width, channels), elements)
+    return adapter.RecordScreen.of_pixels(np.frombuffer(pixels, np.uint8).reshape(height, width, channels), elements)
 
 
-def _bad_frame(elements: list[dict[str, object]]) -> RecordScreen:
+def _bad_frame(elements: list[dict[str, object]]) -> adapter.RecordScreen:
     """The size itself is in doubt, so none is written."""
-    return RecordScreen(None, None, None, None, tuple(elements), "bad_frame")
+    return adapter.RecordScreen(None, None, None, None, tuple(elements), "bad_frame")
 
 
 def _elements(step: dict[str, Any]) -> list[dict[str, Any]]:

@@ -30,20 +30,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pipelines.mapping import items
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import sides_of
-from pipelines.mapping.items import (
-    ItemError,
-    is_number,
-    is_text,
-    notices,
-    refusing,
-    smallest_box,
-    split_of,
-    unknown_fields,
-)
 from pipelines.mapping.points import in_frame
 from pipelines.native import accessibility, tf_example
 from pipelines.native.tf_example import one, readable, texts
@@ -155,7 +146,7 @@ class AndroidControlAdapter(Adapter):
         """One episode → n step rows and the last screen. Raises `RecordError` if its lists don't fit together."""
         features: dict[str, Any] = record.payload
         actions = features.get("actions", [])
-        with refusing(len(actions)):
+        with items.refusing(len(actions)):
             episode_id = str(one(features, "episode_id", int))
             goal = one(features, "goal", str)
             if not goal.strip():
@@ -167,7 +158,7 @@ class AndroidControlAdapter(Adapter):
             record,
             episode_id=episode_id,
             instruction=goal,
-            split=split_of(raw, SPLIT_LIST, episode_id) or "train",
+            split=items.split_of(raw, SPLIT_LIST, episode_id) or "train",
         )
         found: list[tuple[str, str, Any]] = []
         # Screen k is what action k was taken on; the one after the last shows the result.
@@ -176,7 +167,7 @@ class AndroidControlAdapter(Adapter):
             _add(builder, index, raw_action, screen, instructions[index] if instructions else None)
         # The source has no action that ends an episode.
         builder.terminal(action_types.Finished(), _screen(features, len(actions), found), rules=("finish_synthesised",))
-        return notices(builder.finish(), found + unknown_fields(features, _KNOWN))
+        return items.notices(builder.finish(), found + items.unknown_fields(features, _KNOWN))
 
 
 def _check_lengths(features: dict[str, Any], actions: int) -> None:
@@ -222,10 +213,10 @@ def _add(builder: EpisodeBuilder, index: int, raw_action: Any, screen: RecordScr
         try:
             native = json.loads(raw_action)
         except (ValueError, TypeError, RecursionError) as error:
-            raise ItemError("bad_json", str(error)) from error
+            raise items.ItemError("bad_json", str(error)) from error
         word = native["action_type"] if isinstance(native, dict) and isinstance(native.get("action_type"), str) else "?"
         actions = to_actions(native, screen)
-    except ItemError as error:
+    except items.ItemError as error:
         counted = word if word in _ARGUMENTS else "other words"
         builder.reject(error.reason, native=native, native_index=index, word=counted, detail=error.detail)
         return
@@ -236,7 +227,7 @@ def _add(builder: EpisodeBuilder, index: int, raw_action: Any, screen: RecordScr
         word,
         word == "type",
         {"type": ("older_type_form",), "scroll": ("content_direction",)}.get(word, ()),
-        smallest_box(screen.elements, actions[0]) if pointed else None,
+        items.smallest_box(screen.elements, actions[0]) if pointed else None,
     )
     builder.take(mapped, native, index, screen, step_instruction=instruction)
 
@@ -247,18 +238,18 @@ def to_actions(native: object, screen: RecordScreen) -> list[action_types.Action
     Raises `ItemError`: missing_field, unknown_action, unknown_field, bad_value, bad_frame, off_screen, empty_text.
     """
     if not isinstance(native, dict):
-        raise ItemError("bad_value", f"expected an object, found {type(native).__name__}")
+        raise items.ItemError("bad_value", f"expected an object, found {type(native).__name__}")
     word = native.get("action_type")
     if not isinstance(word, str):
-        raise ItemError("missing_field", "expected a text 'action_type'")
+        raise items.ItemError("missing_field", "expected a text 'action_type'")
     if word not in _ARGUMENTS:
-        raise ItemError(f"unknown_action:{word[:60]}", f"expected one of {', '.join(_ARGUMENTS)}")
+        raise items.ItemError(f"unknown_action:{word[:60]}", f"expected one of {', '.join(_ARGUMENTS)}")
     for name in _ARGUMENTS[word]:
         if name not in native:
-            raise ItemError("missing_field", f"{word}: expected {name!r}")
+            raise items.ItemError("missing_field", f"{word}: expected {name!r}")
     # What we don't know could change the meaning, so it isn't guessed.
     for name in sorted(set(native) - {"action_type", *_ARGUMENTS[word]}):
-        raise ItemError(f"unknown_field:{name[:60]}", f"{word} with an argument that may change its meaning")
+        raise items.ItemError(f"unknown_field:{name[:60]}", f"{word} with an argument that may change its meaning")
     if word in ("click", "long_press", "type"):
         point = _point(native, screen)
         if word == "type":
@@ -267,7 +258,7 @@ def to_actions(native: object, screen: RecordScreen) -> list[action_types.Action
     if word == "scroll":
         if native["direction"] not in DIRECTIONS:
             found = str(native["direction"])[:40]
-            raise ItemError("bad_value", f"direction: expected one of {DIRECTIONS}, found {found!r}")
+            raise items.ItemError("bad_value", f"direction: expected one of {DIRECTIONS}, found {found!r}")
         return [action_types.Scroll(direction=native["direction"])]
     if word == "open_app":
         return [action_types.Launch(app=_words(native, "app_name"))]
@@ -279,24 +270,24 @@ def to_actions(native: object, screen: RecordScreen) -> list[action_types.Action
 def _words(native: dict[str, Any], name: str) -> str:
     value = native[name]
     if not isinstance(value, str):
-        raise ItemError("bad_value", f"{name}: expected text, found {value!r:.60}")
+        raise items.ItemError("bad_value", f"{name}: expected text, found {value!r:.60}")
     if not value:
-        raise ItemError("empty_text", f"{native['action_type']} with an empty {name}")
-    if not is_text(value):
-        raise ItemError("bad_value", f"{name}: holds a lone surrogate, which is no Unicode text")
+        raise items.ItemError("empty_text", f"{native['action_type']} with an empty {name}")
+    if not items.is_text(value):
+        raise items.ItemError("bad_value", f"{name}: holds a lone surrogate, which is no Unicode text")
     return value
 
 
 def _point(native: dict[str, Any], screen: RecordScreen) -> tuple[int, int]:
     x_px, y_px = native["x"], native["y"]
     for name, value in (("x", x_px), ("y", y_px)):
-        if not is_number(value):
-            raise ItemError("bad_value", f"{name}: expected pixels, found {value!r:.60}")
+        if not items.is_number(value):
+            raise items.ItemError("bad_value", f"{name}: expected pixels, found {value!r:.60}")
     size = sides_of(screen, "pixels, but neither a size nor a readable picture of the screen", "?")
     # Pixels are of the stated size, which must have the picture's shape to mean anything.
     if screen.info is not None:
         stated, real = size[0] * screen.info.height_px, size[1] * screen.info.width_px
         if abs(stated - real) > _ASPECT_TOLERANCE * real:
             picture = f"{screen.info.width_px}x{screen.info.height_px}"
-            raise ItemError("bad_frame", f"stated {size[0]}x{size[1]} px, picture {picture}")
+            raise items.ItemError("bad_frame", f"stated {size[0]}x{size[1]} px, picture {picture}")
     return in_frame(x_px, y_px, size)

@@ -25,19 +25,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pipelines.mapping import items
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import (
-    ItemError,
-    by_number,
-    is_text,
-    notices,
-    optional_text,
-    tests_of,
-    unknown_fields,
-    whole_number,
-)
 from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, field_id, json_document
@@ -138,14 +129,14 @@ class GuiOdysseyAdapter(Adapter):
             raise RecordError("missing_field", "expected an object with steps")
         task = row.get("task_info")
         goal = task.get("instruction") if isinstance(task, dict) else None
-        if not isinstance(goal, str) or record.native_id is None or not is_text(goal):
+        if not isinstance(goal, str) or record.native_id is None or not items.is_text(goal):
             raise RecordError("missing_field", "expected episode_id and task_info.instruction", len(steps))
         if not goal.strip():
             raise RecordError("empty_text", "the instruction is empty", len(steps))
         # How it ended is said by the last step alone.
         words = [step.get("action") if isinstance(step, dict) else None for step in steps]
         outcome = {"COMPLETE": "success", "INCOMPLETE": "failure"}.get(str(words[-1])) if words else None
-        said = whole_number(row.get("step_length"))
+        said = items.whole_number(row.get("step_length"))
         if said is not None and said > len(steps):  # cut: how it went on, nobody knows
             outcome = None
         apps = task.get("app") if isinstance(task, dict) else None
@@ -157,13 +148,13 @@ class GuiOdysseyAdapter(Adapter):
             app=", ".join(app for app in apps if isinstance(app, str)) or None if isinstance(apps, list) else None,
             outcome=outcome,
         )
-        found = unknown_fields(row, _EPISODE)
-        ordered = by_number(steps, "step")
+        found = items.unknown_fields(row, _EPISODE)
+        ordered = items.by_number(steps, "step")
         for place, numbered in builder.numbered(steps, "step"):
             step = numbered.step
             _step(builder, raw, step, place, selects=_selects([one.step for one in ordered[:place]]))
-            found += unknown_fields(step, _STEP) if isinstance(step, dict) else []
-        return notices(builder.finish(), found)
+            found += items.unknown_fields(step, _STEP) if isinstance(step, dict) else []
+        return items.notices(builder.finish(), found)
 
 
 def _is_split(name: str) -> bool:
@@ -178,7 +169,7 @@ def _split(raw: Raw, record: Record) -> str:
         for folder in ("splits/", ""):
             path = raw.path(f"{base}{folder}{split}_split.json")
             # Lists name episodes with or without the ending of their files.
-            if path.is_file() and tests_of(path) & {Path(record.file).name, Path(record.file).stem}:
+            if path.is_file() and items.tests_of(path) & {Path(record.file).name, Path(record.file).stem}:
                 return "test"
     return "train"
 
@@ -195,13 +186,13 @@ def _step(builder: EpisodeBuilder, raw: Raw, step: object, place: int, *, select
     word = "?"
     try:
         if not isinstance(step, dict):
-            raise ItemError("bad_value", f"expected an object, found {type(step).__name__}", word)
+            raise items.ItemError("bad_value", f"expected an object, found {type(step).__name__}", word)
         action, word, rules = _action(step, selects=selects)
         name = step.get("screenshot")
         data = raw.read_if_there(f"screenshots/{name}") if isinstance(name, str) else None
         box = unit_box(step["sam2_bbox"], UNITS, word) if step.get("sam2_bbox") else None
-    except (ItemError, RecordError) as error:
-        counted = error.word if isinstance(error, ItemError) else word
+    except (items.ItemError, RecordError) as error:
+        counted = error.word if isinstance(error, items.ItemError) else word
         builder.reject(error.reason, native=step, native_index=place, word=counted, detail=error.detail)
         return
     # A box that misses the point was found by a model around something else.
@@ -218,8 +209,8 @@ def _step(builder: EpisodeBuilder, raw: Raw, step: object, place: int, *, select
         step,
         place,
         RecordScreen.load(data, normalised=True),
-        thought=optional_text(step.get("intention")),
-        step_instruction=optional_text(step.get("low_level_instruction")),
+        thought=items.optional_text(step.get("intention")),
+        step_instruction=items.optional_text(step.get("low_level_instruction")),
     )
 
 
@@ -230,7 +221,7 @@ def _action(step: dict[str, Any], *, selects: bool) -> tuple[Action, str, list[s
     if word in ("CLICK", "LONG_PRESS"):
         if isinstance(info, str):
             if info not in KEYS:
-                raise ItemError(f"unknown_action:{info[:60]}", f"{word}: expected a point or a known key", "?")
+                raise items.ItemError(f"unknown_action:{info[:60]}", f"{word}: expected a point or a known key", "?")
             return KEYS[info], info, []
         point = _points(info, 1, word)[0]
         return (Click(point) if word == "CLICK" else LongPress(point)), word, []
@@ -240,20 +231,20 @@ def _action(step: dict[str, Any], *, selects: bool) -> tuple[Action, str, list[s
             return Drag(start, end), word, ["scroll_after_long_press_selects"]
         return swipe(start, end, word), word, ["direction_from_points"]
     if word in ("TEXT", "TYPE"):
-        if not isinstance(info, str) or not is_text(info):
-            raise ItemError("bad_value", f"expected a text, found {info!r:.60}", "TEXT")
+        if not isinstance(info, str) or not items.is_text(info):
+            raise items.ItemError("bad_value", f"expected a text, found {info!r:.60}", "TEXT")
         if not info:
-            raise ItemError("empty_text", "the text is empty", "TEXT")
+            raise items.ItemError("empty_text", "the text is empty", "TEXT")
         return Type(info), "TEXT", []
     if word == "COMPLETE":
         return Finished(""), word, []
     if word == "INCOMPLETE":
         why = step.get("ps")
-        return CallUser(why if isinstance(why, str) and is_text(why) else ""), word, ["infeasible_by_annotator"]
-    raise ItemError(f"unknown_action:{word[:60]}", "action: a word never seen", "?")
+        return CallUser(why if isinstance(why, str) and items.is_text(why) else ""), word, ["infeasible_by_annotator"]
+    raise items.ItemError(f"unknown_action:{word[:60]}", "action: a word never seen", "?")
 
 
 def _points(info: object, least: int, word: str) -> list[tuple[int, int]]:
     if not isinstance(info, list) or len(info) < least:
-        raise ItemError("bad_value", f"expected {least} points, found {info!r:.60}", word)
+        raise items.ItemError("bad_value", f"expected {least} points, found {info!r:.60}", word)
     return [pixel_point(point, UNITS, word) for point in info]

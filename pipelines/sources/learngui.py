@@ -29,21 +29,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipelines.mapping import items
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import sides_of
-from pipelines.mapping.items import (
-    ItemError,
-    SplitListError,
-    by_number,
-    is_text,
-    notices,
-    optional_text,
-    read_once,
-    smallest_box,
-    unknown_fields,
-)
 from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.record_readers import text_of
 from pipelines.sources.amex import device_size, id_of, screen_of
@@ -157,7 +147,7 @@ class LearnguiAdapter(Adapter):
         if not isinstance(steps, list):
             raise RecordError("missing_field", "expected an object with steps")
         goal, app = row.get("instruction"), row.get("app")
-        if not isinstance(goal, str) or not is_text(goal):
+        if not isinstance(goal, str) or not items.is_text(goal):
             raise RecordError("missing_field", f"instruction: expected a text, found {goal!r:.60}", len(steps))
         if not goal.strip():
             raise RecordError("empty_text", "the instruction is empty", len(steps))
@@ -166,7 +156,7 @@ class LearnguiAdapter(Adapter):
             _SPLITS.get(str(row.get("split"))),
             *("test" for file in self.side_files(raw) if name in _tests(raw.path(file))),
         ]
-        final = by_number(steps, "step_id")[-1].step if steps else None
+        final = items.by_number(steps, "step_id")[-1].step if steps else None
         impossible = isinstance(final, dict) and final.get("action") == "TASK_IMPOSSIBLE"
         builder = EpisodeBuilder(
             self.descriptor,
@@ -177,7 +167,7 @@ class LearnguiAdapter(Adapter):
             app=app if isinstance(app, str) and app.strip() else None,
             outcome="infeasible" if impossible else None,
         )
-        found = unknown_fields(row, _EPISODE)
+        found = items.unknown_fields(row, _EPISODE)
         if row.get("split") not in (None, *_SPLITS):
             found.append(("bad_value", "split: expected train or test", {"split": row["split"]}))
         amex = _amex_steps(raw, record.payload["amex"])
@@ -185,22 +175,22 @@ class LearnguiAdapter(Adapter):
             step = numbered.step
             number = step.get("step_id") if isinstance(step, dict) else None
             _step(builder, raw, record.payload["base"], step, place, amex.get(number, {}))
-            found += unknown_fields(step, _STEP) if isinstance(step, dict) else []
-        return notices(builder.finish(), found)
+            found += items.unknown_fields(step, _STEP) if isinstance(step, dict) else []
+        return items.notices(builder.finish(), found)
 
 
 def _is_online(name: str) -> bool:
     return "online" in name.split("/")[:-1]
 
 
-@read_once(8)
+@items.read_once(8)
 def _tests(path: Path) -> frozenset[str]:
     """Episodes of test queries, by the split list. Raises `SplitListError`."""
     try:
         rows = json.loads(path.read_bytes())
         return frozenset(str(row["query"]["episode_id"]) for row in rows if row["split"] == "test")
     except (ValueError, KeyError, TypeError) as error:
-        raise SplitListError(f"{path.name}: expected a list of split and query: {error}") from error
+        raise items.SplitListError(f"{path.name}: expected a list of split and query: {error}") from error
 
 
 def _amex_steps(raw: Raw, file: str | None) -> dict[Any, Mapping[str, Any]]:
@@ -216,18 +206,18 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: object, place: int
     word = "?"
     try:
         if not isinstance(step, dict):
-            raise ItemError("bad_value", f"expected an object, found {type(step).__name__}", word)
+            raise items.ItemError("bad_value", f"expected an object, found {type(step).__name__}", word)
         call = _CALL.fullmatch(step["action"]) if isinstance(step.get("action"), str) else None
         if call is None:
-            raise ItemError("bad_value", f"expected NAME[argument], found {step.get('action')!r:.60}", word)
+            raise items.ItemError("bad_value", f"expected NAME[argument], found {step.get('action')!r:.60}", word)
         if call[1] not in WORDS:
-            raise ItemError(f"unknown_action:{call[1][:60]}", f"expected one of {WORDS}", word)
+            raise items.ItemError(f"unknown_action:{call[1][:60]}", f"expected one of {WORDS}", word)
         word = call[1]
         # Only where both speak of the same picture.
         same = amex if amex.get("image_path") in (None, step.get("image_path")) else {}
         screen = screen_of(raw, base, step.get("image_path"), device_size(same.get("device_dim"), word))
         action, rules = _action(word, call[2], screen, same)
-    except (ItemError, RecordError) as error:
+    except (items.ItemError, RecordError) as error:
         builder.reject(error.reason, native=step, native_index=place, word=word, detail=error.detail)
         return
     mapped = MappedAction(
@@ -235,9 +225,9 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: object, place: int
         word,
         word == "TASK_IMPOSSIBLE" or "finger_word" in rules,
         rules,
-        smallest_box(screen.elements, action),
+        items.smallest_box(screen.elements, action),
     )
-    builder.take(mapped, step, place, screen, step_instruction=optional_text(step.get("action_description")))
+    builder.take(mapped, step, place, screen, step_instruction=items.optional_text(step.get("action_description")))
 
 
 def _action(
@@ -245,29 +235,29 @@ def _action(
 ) -> tuple[Action, list[str]]:
     if word in BARE:
         if argument is not None:
-            raise ItemError("bad_value", f"{word} has no argument, found {argument!r:.60}", word)
+            raise items.ItemError("bad_value", f"{word} has no argument, found {argument!r:.60}", word)
         return BARE[word], []
     text = argument or ""
-    if not is_text(text):
-        raise ItemError("bad_value", "the text is not Unicode text", word)
+    if not items.is_text(text):
+        raise items.ItemError("bad_value", "the text is not Unicode text", word)
     if word == "TASK_COMPLETE":
         return Finished(text), []
     if word == "TYPE":
         if not text:
-            raise ItemError("empty_text", "the text is empty", word)
+            raise items.ItemError("empty_text", "the text is empty", word)
         return Type(text), []
     if word == "SWIPE":
         return _swipe(text, screen, amex)
     numbers = _NUMBERS.fullmatch(text)
     if numbers is None:
-        raise ItemError("bad_value", f"{word}: expected [x,y], found {text!r:.60}", word)
+        raise items.ItemError("bad_value", f"{word}: expected [x,y], found {text!r:.60}", word)
     point = pixel_point([float(numbers[1]), float(numbers[2])], _frame(screen, word), word)
     return (Click(point) if word == "CLICK" else LongPress(point)), []
 
 
 def _swipe(text: str, screen: RecordScreen, amex: Mapping[str, object]) -> tuple[Action, list[str]]:
     if text not in VIEW:
-        raise ItemError("bad_value", f"SWIPE: expected one of {tuple(VIEW)}, found {text!r:.60}", "SWIPE")
+        raise items.ItemError("bad_value", f"SWIPE: expected one of {tuple(VIEW)}, found {text!r:.60}", "SWIPE")
     # Words of a finger tell less than the points of AMEX, if those are there.
     if amex.get("action") != "SWIPE":
         return Scroll(direction=VIEW[text]), ["finger_word"]

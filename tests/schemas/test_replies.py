@@ -9,19 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.actions import (
-    MAX_REPLY,
-    WIDEST,
-    Action,
-    CallUser,
-    Click,
-    Finished,
-    Hotkey,
-    Launch,
-    Type,
-    parse_reply,
-    render,
-)
+from schemas import actions
 
 LENGTH = 64_000
 """Characters of a text that is timed: past what 16,000 tokens of blanks or tags come to."""
@@ -45,7 +33,7 @@ def _seconds(text: str) -> float:
     taken = []
     for _ in range(3):
         began = time.process_time()
-        parse_reply(text, WIDEST)
+        actions.parse_reply(text, actions.WIDEST)
         taken.append(time.process_time() - began)
         if taken[-1] < LIMIT_S:
             break
@@ -64,10 +52,10 @@ def test_no_shape_of_reply_takes_more_than_linear_time(head: str) -> None:
 
 
 def test_a_reply_past_the_limit_is_refused_with_both_lengths() -> None:
-    assert parse_reply("Type('" + "a" * (MAX_REPLY - 8) + "')").action is not None
-    reply = parse_reply("Type('" + "a" * (MAX_REPLY - 7) + "')")
+    assert actions.parse_reply("Type('" + "a" * (actions.MAX_REPLY - 8) + "')").action is not None
+    reply = actions.parse_reply("Type('" + "a" * (actions.MAX_REPLY - 7) + "')")
     assert (reply.action, reply.point) == (None, None)
-    assert reply.error == f"reply: expected at most {MAX_REPLY} characters, found {MAX_REPLY + 1}"
+    assert reply.error == f"reply: expected at most {actions.MAX_REPLY} characters, found {actions.MAX_REPLY + 1}"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +92,7 @@ def test_a_reply_past_the_limit_is_refused_with_both_lengths() -> None:
     ],
 )
 def test_a_second_argument_or_call_is_an_error(written: str) -> None:
-    reply = parse_reply(written)
+    reply = actions.parse_reply(written)
     assert reply.action is None
     assert reply.error
 
@@ -112,31 +100,31 @@ def test_a_second_argument_or_call_is_an_error(written: str) -> None:
 @pytest.mark.parametrize(
     ("written", "action"),
     [
-        ("Launch(app='Clock', url='None')", Launch(app="Clock")),
-        ("Launch(app='Clock', url=None)", Launch(app="Clock")),
-        ("Launch(url='null', app='Clock')", Launch(app="Clock")),
-        ("Launch('Clock', url='')", Launch(app="Clock")),
-        ("Launch(app='', url='https://a.example')", Launch(url="https://a.example")),
-        ("Hotkey(keys='ctrl+c')", Hotkey(("ctrl", "c"))),
-        ("Hotkey(keys='ctrl, c')", Hotkey(("ctrl", "c"))),
-        ("Type(content='say (it) and Click (again)')", Type("say (it) and Click (again)")),
-        ("Hotkey('ctrl+shift+t')", Hotkey(("ctrl", "shift", "t"))),
-        ("Hotkey(key='ctrl c')", Hotkey(("ctrl", "c"))),
-        ("Hotkey(keys=['alt-tab'])", Hotkey(("alt", "tab"))),
-        ("Hotkey(keys='ctrl++')", Hotkey(("ctrl", "+"))),
-        ("Hotkey(keys=['+'])", Hotkey(("+",))),
-        ("Hotkey(keys='page down')", Hotkey(("page down",))),
-        ("Hotkey(keys=['ctrl',')'])", Hotkey(("ctrl", ")"))),
-        (r"Hotkey(keys=['\'','\\'])", Hotkey(("'", "\\"))),
-        ("Type(content='UPDATE t SET a='x', b='y'')", Type("UPDATE t SET a='x', b='y'")),
-        ("Type(content='print('a'); print('b')')", Type("print('a'); print('b')")),
-        ("Type(content=''a', 'b'')", Type("'a', 'b'")),
-        ("Finished(content='that's it, isn't it (so far)')", Finished("that's it, isn't it (so far)")),
-        ("Click(box=(1,2), button='left')", Click((1, 2))),
+        ("Launch(app='Clock', url='None')", actions.Launch(app="Clock")),
+        ("Launch(app='Clock', url=None)", actions.Launch(app="Clock")),
+        ("Launch(url='null', app='Clock')", actions.Launch(app="Clock")),
+        ("Launch('Clock', url='')", actions.Launch(app="Clock")),
+        ("Launch(app='', url='https://a.example')", actions.Launch(url="https://a.example")),
+        ("Hotkey(keys='ctrl+c')", actions.Hotkey(("ctrl", "c"))),
+        ("Hotkey(keys='ctrl, c')", actions.Hotkey(("ctrl", "c"))),
+        ("Type(content='say (it) and Click (again)')", actions.Type("say (it) and Click (again)")),
+        ("Hotkey('ctrl+shift+t')", actions.Hotkey(("ctrl", "shift", "t"))),
+        ("Hotkey(key='ctrl c')", actions.Hotkey(("ctrl", "c"))),
+        ("Hotkey(keys=['alt-tab'])", actions.Hotkey(("alt", "tab"))),
+        ("Hotkey(keys='ctrl++')", actions.Hotkey(("ctrl", "+"))),
+        ("Hotkey(keys=['+'])", actions.Hotkey(("+",))),
+        ("Hotkey(keys='page down')", actions.Hotkey(("page down",))),
+        ("Hotkey(keys=['ctrl',')'])", actions.Hotkey(("ctrl", ")"))),
+        (r"Hotkey(keys=['\'','\\'])", actions.Hotkey(("'", "\\"))),
+        ("Type(content='UPDATE t SET a='x', b='y'')", actions.Type("UPDATE t SET a='x', b='y'")),
+        ("Type(content='print('a'); print('b')')", actions.Type("print('a'); print('b')")),
+        ("Type(content=''a', 'b'')", actions.Type("'a', 'b'")),
+        ("Finished(content='that's it, isn't it (so far)')", actions.Finished("that's it, isn't it (so far)")),
+        ("Click(box=(1,2), button='left')", actions.Click((1, 2))),
     ],
 )
-def test_what_means_one_action_is_read_as_that(written: str, action: Action) -> None:
-    assert parse_reply(written).action == action
+def test_what_means_one_action_is_read_as_that(written: str, action: actions.Action) -> None:
+    assert actions.parse_reply(written).action == action
 
 
 pieces = st.lists(
@@ -144,12 +132,14 @@ pieces = st.lists(
 )
 
 
-@given(pieces.map("".join), st.sampled_from([Type, CallUser, lambda text: Launch(app=f"{text}.")]))
-def test_a_text_is_read_whole_or_refused(text: str, make: Callable[[str], Action]) -> None:
+@given(
+    pieces.map("".join), st.sampled_from([actions.Type, actions.CallUser, lambda text: actions.Launch(app=f"{text}.")])
+)
+def test_a_text_is_read_whole_or_refused(text: str, make: Callable[[str], actions.Action]) -> None:
     action = make(text)
-    assert parse_reply(render(action, "web")).action in (action, None)
+    assert actions.parse_reply(actions.render(action, "web")).action in (action, None)
 
 
-@given(pieces.map("".join).map(lambda text: text.replace("'", "")), st.sampled_from([Type, CallUser]))
-def test_a_text_without_the_quote_around_it_is_always_read(text: str, make: Callable[[str], Action]) -> None:
-    assert parse_reply(render(make(text), "web")).action == make(text)
+@given(pieces.map("".join).map(lambda text: text.replace("'", "")), st.sampled_from([actions.Type, actions.CallUser]))
+def test_a_text_without_the_quote_around_it_is_always_read(text: str, make: Callable[[str], actions.Action]) -> None:
+    assert actions.parse_reply(actions.render(make(text), "web")).action == make(text)

@@ -4,62 +4,36 @@ from __future__ import annotations
 
 import pytest
 
+from schemas import actions
 from schemas.action_types import SPACES, WIDEST
-from schemas.actions import (
-    Action,
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    GetUrl,
-    Hotkey,
-    Hover,
-    Launch,
-    LongPress,
-    PressBack,
-    PressEnter,
-    PressHome,
-    PressRecent,
-    ReplySpans,
-    RightClick,
-    Scroll,
-    SelectOption,
-    TakeNote,
-    Type,
-    Wait,
-    parse_reply,
-    render,
-    reply_spans,
-)
 
-ALL: list[Action] = [
-    Click((1, 2)),
-    LongPress((3, 4)),
-    Hover((5, 6)),
-    DoubleClick((7, 8)),
-    Drag((1, 2), (3, 4)),
-    Scroll(direction="down"),
-    Type("Click(box=(1,2))</action> it's"),
-    Finished("done (well)"),
-    CallUser("é日本?"),
-    Launch(app="Maps"),
-    Hotkey(("ctrl", "c")),
-    Wait(),
-    PressBack(),
-    PressHome(),
-    PressEnter(),
-    PressRecent(),
-    RightClick((9, 10)),
-    SelectOption((11, 12), "It's (10, 20)"),
-    GetUrl(),
-    TakeNote("room 12', said"),
+ALL: list[actions.Action] = [
+    actions.Click((1, 2)),
+    actions.LongPress((3, 4)),
+    actions.Hover((5, 6)),
+    actions.DoubleClick((7, 8)),
+    actions.Drag((1, 2), (3, 4)),
+    actions.Scroll(direction="down"),
+    actions.Type("Click(box=(1,2))</action> it's"),
+    actions.Finished("done (well)"),
+    actions.CallUser("é日本?"),
+    actions.Launch(app="Maps"),
+    actions.Hotkey(("ctrl", "c")),
+    actions.Wait(),
+    actions.PressBack(),
+    actions.PressHome(),
+    actions.PressEnter(),
+    actions.PressRecent(),
+    actions.RightClick((9, 10)),
+    actions.SelectOption((11, 12), "It's (10, 20)"),
+    actions.GetUrl(),
+    actions.TakeNote("room 12', said"),
 ]
 
 
 def told(text: str) -> tuple[str, str]:
     """The type and the parameters by their spans."""
-    found = reply_spans(text, WIDEST)
+    found = actions.reply_spans(text, WIDEST)
     assert found is not None
     return text[slice(*(found.type or (0, 0)))], text[slice(*found.parameters)]
 
@@ -70,8 +44,8 @@ def test_all_types_are_here() -> None:
 
 @pytest.mark.parametrize("action", ALL, ids=lambda action: type(action).__name__)
 @pytest.mark.parametrize("around", [("", ""), ("<think>Click( it</think>\n<action>", "</action>\n<conclusion>")])
-def test_spans_of_every_type(action: Action, around: tuple[str, str]) -> None:
-    written = render(action, "web")
+def test_spans_of_every_type(action: actions.Action, around: tuple[str, str]) -> None:
+    written = actions.render(action, "web")
     name, parameters = told(f"{around[0]}{written}{around[1]}")
     assert name == type(action).__name__ and f"{name}({parameters})" == written
 
@@ -94,8 +68,8 @@ def test_lenient_forms(text: str, expected: tuple[str, str]) -> None:
     "text", ["", "nothing", "<action></action>", "Click(box=(1,2", "Tap(1,2)", "`" * 9, "[2000,1]"]
 )
 def test_what_is_not_read_has_none(text: str) -> None:
-    assert parse_reply(text).error is not None and reply_spans(text) is None
+    assert actions.parse_reply(text).error is not None and actions.reply_spans(text) is None
 
 
 def test_a_grounding_reply_has_no_type() -> None:
-    assert reply_spans("[1,2]") == ReplySpans(None, (1, 4))
+    assert actions.reply_spans("[1,2]") == actions.ReplySpans(None, (1, 4))

@@ -16,18 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainer.modeling import tensors
 from trainer.modeling.published_layout import as_named, swapped
-from trainer.modeling.tensors import (
-    INDEX,
-    OUTPUT_EMBEDDING,
-    PIECE,
-    REMAINDER,
-    CheckpointMismatch,
-    WeightFiles,
-    remainder,
-    rounded,
-    write_like,
-)
 
 if TYPE_CHECKING:
     import torch
@@ -90,7 +80,7 @@ def _downloaded(name: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, allow_patterns=[*COMPANIONS, "*.safetensors", INDEX]))
+        return Path(snapshot_download(name, allow_patterns=[*COMPANIONS, "*.safetensors", tensors.INDEX]))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         why = str(error).splitlines()[0]
         raise ValueError(f"weights: expected a folder or a name on the hub, found {name!r}: {why}") from error
@@ -170,50 +160,54 @@ def save_like(source: Path, folder: Path, model: PreTrainedModel) -> None:
     bfloat16 rounds off of them, if anything. What the source holds and its class passes over (heads that predict
     several tokens ahead) goes along as it is. Raises `CheckpointMismatch` where the model has other tensors."""
 
-    like, config = WeightFiles(source), model.config
+    like, config = tensors.WeightFiles(source), model.config
     held = {name: one.detach() for name, one in swapped(model, model.state_dict()).items()}
-    if getattr(config, "tie_word_embeddings", False) and OUTPUT_EMBEDDING not in like.tensors:
-        held.pop(OUTPUT_EMBEDDING, None)
+    if getattr(config, "tie_word_embeddings", False) and tensors.OUTPUT_EMBEDDING not in like.tensors:
+        held.pop(tensors.OUTPUT_EMBEDDING, None)
     held = as_named(held, like.tensors)
     passed_over = re.compile("|".join(getattr(model, "_keys_to_ignore_on_load_unexpected", None) or ["(?!)"]))
     along = {name for name in like.tensors if name not in held and passed_over.search(name)}
     if wrong := sorted((set(like.tensors) ^ set(held)) - along):
-        raise CheckpointMismatch(
+        raise tensors.CheckpointMismatch(
             f"{source}: expected the tensors of a {type(model).__name__}, found {len(wrong)} missing or unknown, first "
             f"{wrong[0]!r}; save the folder with the transformers that trained it"
         )
 
     def pieces(name: str) -> Iterator[torch.Tensor]:
         # piece by piece, so that no tensor stands in memory a second time in float32
-        return (piece.float().cpu() for piece in held[name].flatten().split(PIECE))
+        return (piece.float().cpu() for piece in held[name].flatten().split(tensors.PIECE))
 
     def written(name: str) -> Iterator[torch.Tensor]:
-        return like.pieces(name) if name in along else (rounded(one, like.tensors[name].dtype) for one in pieces(name))
+        return (
+            like.pieces(name)
+            if name in along
+            else (tensors.rounded(one, like.tensors[name].dtype) for one in pieces(name))
+        )
 
     like.tensors = {
         name: info if name in along else replace(info, shape=tuple(held[name].shape))
         for name, info in like.tensors.items()
     }
-    write_like(like, folder, written)
+    tensors.write_like(like, folder, written)
     left = {
         name: replace(info, dtype="I16")
         for name, info in like.tensors.items()
         if info.dtype == "BF16" and name not in along
     }
     # weights that nobody trained round to themselves, and leave nothing
-    if any(bool(remainder(piece).any()) for name in left for piece in pieces(name)):
+    if any(bool(tensors.remainder(piece).any()) for name in left for piece in pieces(name)):
         like.tensors = left
-        (folder / REMAINDER).mkdir(exist_ok=True)
-        write_like(like, folder / REMAINDER, lambda name: map(remainder, pieces(name)))
+        (folder / tensors.REMAINDER).mkdir(exist_ok=True)
+        tensors.write_like(like, folder / tensors.REMAINDER, lambda name: map(tensors.remainder, pieces(name)))
 
 
 def put_back_remainder(folder: Path, model: Any) -> None:
     """Add to float32 weights just loaded from a folder what rounding left over of them, if the folder has that."""
     import torch
 
-    if not (folder / REMAINDER).is_dir():
+    if not (folder / tensors.REMAINDER).is_dir():
         return
-    left = WeightFiles(folder / REMAINDER)
+    left = tensors.WeightFiles(folder / tensors.REMAINDER)
     weights = {name: one.detach() for name, one in model.named_parameters()}
     for name, held in as_named(swapped(model, weights), left.tensors).items():
         if name in left.tensors:

@@ -21,28 +21,17 @@ from trainer.runtime.tracking import OnEvent
 from trainer.settings.stages import HELDOUT
 from trainer.settings.worth import WorthSettings
 from trainer.stages.settings import stage_settings, weights_folder
-from trainer.worth import page, studies
+from trainer.worth import page, studies, tables
 from trainer.worth.pools import RowPools
 from trainer.worth.probe import ProbeRunner, eval_config
-from trainer.worth.tables import (
-    CODE_VERSION,
-    COMPARED,
-    HARMS,
-    HELPS,
-    MARKDOWN,
-    MIXTURE,
-    PAGE,
-    PROPOSAL,
-    RULES,
-    SAYS_NOTHING,
-    SOURCES,
-    Worth,
-    WorthCosts,
-)
 
 MOVED = 1 / 3
 """Share of the sources that may have changed before all are measured beside the newest versions again."""
-TITLES = {SOURCES: "What sources are worth", RULES: "What rules are worth", MIXTURE: "The mixture by measured transfer"}
+TITLES = {
+    tables.SOURCES: "What sources are worth",
+    tables.RULES: "What rules are worth",
+    tables.MIXTURE: "The mixture by measured transfer",
+}
 
 
 @dataclass(frozen=True)
@@ -90,9 +79,9 @@ def build_worth(
     # By data versions, so that rebuilding the same rows measures nothing again.
     data = {name: manifest.data_version for name, manifest in sorted(made_of.items())}
     beside = {name: manifest.data_version for name, manifest in sorted(read.company.items())}
-    spec = PartSpec("worth", digest([asset, CODE_VERSION, plain, data, beside]))
+    spec = PartSpec("worth", digest([asset, tables.CODE_VERSION, plain, data, beside]))
     versions = {name: manifest.version for name, manifest in made_of.items()}
-    with store.build(asset, code_version=CODE_VERSION, config=plain, inputs=versions, parts=[spec]) as build:
+    with store.build(asset, code_version=tables.CODE_VERSION, config=plain, inputs=versions, parts=[spec]) as build:
 
         def study(out: PartWriter) -> dict[str, Any]:
             questions = with_pictures(read.heldout, choose(light_rows(read.heldout, ("test",)), eval_config(settings)))
@@ -104,7 +93,7 @@ def build_worth(
 
         counts = build.run_part(spec, study).counts
         found = counts["comparisons"]
-        return build.commit(counts=counts, checks=[COMPARED.check(found > 0, found, "at least 1", found, 1)])
+        return build.commit(counts=counts, checks=[tables.COMPARED.check(found > 0, found, "at least 1", found, 1)])
 
 
 def _versions(store: Store, asset: str, deployed: Deployed, settings: WorthSettings) -> _Read:
@@ -114,15 +103,15 @@ def _versions(store: Store, asset: str, deployed: Deployed, settings: WorthSetti
         # Probes compare gold; without any there is nothing to leave out.
         raise StoreError(f"{asset}: expected sources with gold, found none; run refresh_sources first")
     wanted = [CONTAMINATION, SAFETY, PEOPLE]
-    if asset != SOURCES:
+    if asset != tables.SOURCES:
         wanted.append(DUPLICATES)
-    if asset == RULES:
+    if asset == tables.RULES:
         # Rules drop items of these tables, so their versions count.
         wanted += [f"{stage}/{name}" for name in golds for stage in ("unified", "verdicts")]
         wanted.append(studies.NANO_JUDGE)
     others = {name: manifest for name in wanted if (manifest := store.current(name)) is not None}
     heldout = store.require(HELDOUT)
-    if asset == SOURCES and settings.company == "kept" and (kept := _kept(store, golds)) is not None:
+    if asset == tables.SOURCES and settings.company == "kept" and (kept := _kept(store, golds)) is not None:
         return _Read(golds, kept[0], kept[1], others)
     return _Read(golds, golds, heldout, others)
 
@@ -130,7 +119,7 @@ def _versions(store: Store, asset: str, deployed: Deployed, settings: WorthSetti
 def _kept(store: Store, golds: Mapping[str, Manifest]) -> tuple[dict[str, Manifest], Manifest] | None:
     """The company and the questions of the last measurement; None if there was none, a version of it is gone, or too
     many sources came, went or changed."""
-    last = store.current(SOURCES)
+    last = store.current(tables.SOURCES)
     if last is None:
         return None
     named: dict[str, str] = last.counts["company"]
@@ -152,24 +141,27 @@ def _kept(store: Store, golds: Mapping[str, Manifest]) -> tuple[dict[str, Manife
 
 
 def _study(asset: str, runner: ProbeRunner, pools: RowPools, read: _Read, shares: Mapping[str, float]) -> studies.Study:
-    if asset == SOURCES:
+    if asset == tables.SOURCES:
         company = {name: pools.gold(name, manifest) for name, manifest in read.company.items()}
         return studies.sources(runner, pools, company, shares)
-    return (studies.rules if asset == RULES else studies.mixture)(runner, pools, shares)
+    return (studies.rules if asset == tables.RULES else studies.mixture)(runner, pools, shares)
 
 
 def _write(out: PartWriter, asset: str, study: studies.Study, read: _Read) -> dict[str, Any]:
     """The version's files; what holds time or money isn't hashed."""
-    out.table("worth", Worth.table(study.rows))
-    out.table("costs", WorthCosts.table(study.costs), hashed=False)
+    out.table("worth", tables.Worth.table(study.rows))
+    out.table("costs", tables.WorthCosts.table(study.costs), hashed=False)
     both = [{**row, **cost} for row, cost in zip(study.rows, study.costs, strict=True)]
-    out.bytes(PAGE, page.page(TITLES[asset], both, study.proposal).encode(), hashed=False)
-    out.bytes(MARKDOWN, page.markdown(both, study.proposal).encode(), hashed=False)
+    out.bytes(tables.PAGE, page.page(TITLES[asset], both, study.proposal).encode(), hashed=False)
+    out.bytes(tables.MARKDOWN, page.markdown(both, study.proposal).encode(), hashed=False)
     counts: dict[str, Any] = {"comparisons": len(study.rows)}
-    counts |= {word: sum(row["says"] == word for row in study.rows) for word in (HELPS, HARMS, SAYS_NOTHING)}
-    if asset == SOURCES:
+    counts |= {
+        word: sum(row["says"] == word for row in study.rows)
+        for word in (tables.HELPS, tables.HARMS, tables.SAYS_NOTHING)
+    }
+    if asset == tables.SOURCES:
         counts["company"] = {name: manifest.version for name, manifest in read.company.items()}
     if study.proposal is not None:
-        out.bytes(PROPOSAL, f"{canonical_json(study.proposal)}\n".encode())
+        out.bytes(tables.PROPOSAL, f"{canonical_json(study.proposal)}\n".encode())
         counts["shares"] = study.proposal["shares"]
     return counts

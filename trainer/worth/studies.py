@@ -8,20 +8,11 @@ from typing import Any
 from pipelines.store import Store
 from quality.judges.judge import KEEP_FROM
 from quality.judges.registry import JudgeConfig, build_judge
+from trainer.worth import variants
 from trainer.worth.measure import cost_row, measure, worth_row
 from trainer.worth.mixture_search import MixtureProposal, propose
 from trainer.worth.pools import Cost, Keep, Pool, RowPools, judge_costs
 from trainer.worth.probe import ProbeRunner
-from trainer.worth.variants import (
-    UNTRAINED,
-    Comparison,
-    Shares,
-    mixture_comparison,
-    objective_comparisons,
-    part_comparisons,
-    rule_comparisons,
-    source_comparisons,
-)
 
 NANO_JUDGE = "checkpoints/nano_judge"
 RAW, REFINED, DEDUPLICATED = "raw", "refined", "refined and deduplicated"
@@ -36,39 +27,42 @@ class Study:
     proposal: Mapping[str, Any] | None = None
 
 
-def sources(runner: ProbeRunner, pools: RowPools, company: Mapping[str, Pool], shares: Shares) -> Study:
+def sources(runner: ProbeRunner, pools: RowPools, company: Mapping[str, Pool], shares: variants.Shares) -> Study:
     """Each source left out of all and added alone. `company`: see `source_comparisons`."""
     current = {name: pools.gold(name) for name in pools.golds}
     costs = {name: _cost(pools.store, pool, [name]) for name, pool in current.items()}
-    return _study(source_comparisons(current, company, shares, costs), runner)
+    return _study(variants.source_comparisons(current, company, shares, costs), runner)
 
 
-def rules(runner: ProbeRunner, pools: RowPools, shares: Shares) -> Study:
+def rules(runner: ProbeRunner, pools: RowPools, shares: variants.Shares) -> Study:
     """Raw against refined against deduplicated, thresholds of the judge, rules against the nano judge, generated
     trajectories, and each deriver."""
     found, pairs = _rules(pools, runner.settings.thresholds)
     judged = [name for name in pools.golds if _is_judged(pools.store, name)]
     costs = {name: _cost(pools.store, pool, [] if name in _FREE else judged) for name, pool in found.items()}
     everything = _joined(map(pools.gold, pools.golds))
-    return _study(chain(rule_comparisons(found, pairs, shares, costs), part_comparisons(everything, shares)), runner)
+    return _study(
+        chain(variants.rule_comparisons(found, pairs, shares, costs), variants.part_comparisons(everything, shares)),
+        runner,
+    )
 
 
-def mixture(runner: ProbeRunner, pools: RowPools, shares: Shares) -> Study:
+def mixture(runner: ProbeRunner, pools: RowPools, shares: variants.Shares) -> Study:
     """Each objective alone, the shares that this proposes, and these against the current ones."""
     pool = pools.deduplicated(_joined(map(pools.gold, pools.golds)))
     proposal, compared = propose_shares(runner, pool)
     if proposal.shares is not None:
-        compared.append(mixture_comparison(pool, proposal.shares, shares))
+        compared.append(variants.mixture_comparison(pool, proposal.shares, shares))
     found = _study(compared, runner)
     return Study(found.rows, found.costs, {**proposal.plain(), "current": dict(shares)})
 
 
-def propose_shares(runner: ProbeRunner, pool: Pool) -> tuple[MixtureProposal, list[Comparison]]:
+def propose_shares(runner: ProbeRunner, pool: Pool) -> tuple[MixtureProposal, list[variants.Comparison]]:
     """What measured transfer proposes for these rows, and the comparisons that it was read from."""
-    compared = list(objective_comparisons(pool))
-    measured = measure([UNTRAINED, *(one.treatment for one in compared)], runner)
+    compared = list(variants.objective_comparisons(pool))
+    measured = measure([variants.UNTRAINED, *(one.treatment for one in compared)], runner)
     alone = {one.subject: measured[one.treatment.name] for one in compared}
-    return propose(alone, measured[UNTRAINED.name], runner.settings.floor), compared
+    return propose(alone, measured[variants.UNTRAINED.name], runner.settings.floor), compared
 
 
 def _rules(pools: RowPools, thresholds: Sequence[int]) -> tuple[dict[str, Pool], list[tuple[str, str]]]:
@@ -115,7 +109,7 @@ def _joined(pools: Iterable[Pool]) -> Pool:
     return tuple(chain.from_iterable(pools))
 
 
-def _study(comparisons: Iterable[Comparison], runner: ProbeRunner) -> Study:
+def _study(comparisons: Iterable[variants.Comparison], runner: ProbeRunner) -> Study:
     compared = list(comparisons)
     found = measure(chain.from_iterable((one.treatment, one.control) for one in compared), runner)
     return Study([worth_row(one, found) for one in compared], [cost_row(one, found) for one in compared])

@@ -16,20 +16,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from generators.devices import records
 from generators.devices.authority.lease_ledger import LeaseLedger
 from generators.devices.authority.lease_queries import check_possible, free_device, is_wanted, lowest_held, place
 from generators.devices.authority.lease_tables import LeaseDatabase, read_device_state, read_lease, read_request
-from generators.devices.records import (
-    DeviceLease,
-    DeviceRecord,
-    DeviceState,
-    LeaseEnded,
-    LeaseRequest,
-    LeaseWaiting,
-    NodeRecord,
-    Rules,
-    Unknown,
-)
 
 
 class Leases:
@@ -39,11 +29,11 @@ class Leases:
     def __init__(
         self,
         path: Path | str,
-        rules: Rules | None = None,
+        rules: records.Rules | None = None,
         clock: Callable[[], float] = time.time,
         ids: Callable[[], str] = lambda: secrets.token_hex(16),
     ) -> None:
-        self.rules = rules or Rules()
+        self.rules = rules or records.Rules()
         self._clock = clock
         self._tables = LeaseDatabase(path)
         self._db = self._tables.db
@@ -82,7 +72,7 @@ class Leases:
 
     # -- devices ----------------------------------------------------------------------------------------------------
 
-    def register(self, device: DeviceRecord) -> None:
+    def register(self, device: records.DeviceRecord) -> None:
         """Add a device, or change one: its fence, failures, quarantine and lease stay. A lease on a device whose
         address changed goes on; its tokens still name the old address, so the change ends it ("removed")."""
         now = self.now()
@@ -126,7 +116,7 @@ class Leases:
             if row["lease"]:
                 self._ledger.end(row["lease"], "removed", f"device {device} was removed", now)
 
-    def devices(self) -> list[DeviceState]:
+    def devices(self) -> list[records.DeviceState]:
         """All registered devices by id."""
         self.tick()
         rows = self._db.execute(
@@ -160,7 +150,7 @@ class Leases:
                 # raises for a lease that has ended: who was cut off may be the one at fault
                 held = self._ledger.live_row(lease, fence)
                 if held["device"] != device:
-                    raise Unknown(f"lease {lease}: it is on {held['device']}, not on {device}")
+                    raise records.Unknown(f"lease {lease}: it is on {held['device']}, not on {device}")
                 if held["failed"]:  # one holder's word is one failure, however often it says so
                     return bool(row["quarantined"])
                 db.execute("UPDATE leases SET failed = 1 WHERE id = ?", (lease,))
@@ -190,7 +180,7 @@ class Leases:
             db.execute("UPDATE devices SET quarantined = '', failures = 0 WHERE id = ?", (device,))
             self._ledger.offer(device, now)
 
-    def device(self, device: str) -> DeviceState:
+    def device(self, device: str) -> records.DeviceState:
         """One device. Raises `Unknown`."""
         row = self._db.execute(
             "SELECT devices.*, leases.holder AS holder FROM devices LEFT JOIN leases ON leases.id = devices.lease "
@@ -198,17 +188,17 @@ class Leases:
             (device,),
         ).fetchone()
         if row is None:
-            raise Unknown(f"device {device[:80]}: not registered")
+            raise records.Unknown(f"device {device[:80]}: not registered")
         return read_device_state(row)
 
     # -- leases -----------------------------------------------------------------------------------------------------
 
-    def ask(self, request: LeaseRequest) -> DeviceLease | LeaseWaiting:
+    def ask(self, request: records.LeaseRequest) -> records.DeviceLease | records.LeaseWaiting:
         """A lease on a free device (the one unused longest); else on the device of the lowest priority below the
         request's, whose lease ends; else a place in the queue. The same request again gives the same lease, or its
         place. Raises `LeaseEnded` if its lease has ended, `Unknown` if no registered device could ever suit."""
         standing, now = self.look(request), self.now()
-        if isinstance(standing, LeaseWaiting):
+        if isinstance(standing, records.LeaseWaiting):
             # a sixth of the silence allowed: often enough that a poll more or less doesn't matter
             old = request.id, now - self.rules.dead_s / 6  # it may be requested often
             if self._db.execute("SELECT 1 FROM requests WHERE id = ? AND seen_at < ?", old).fetchone():
@@ -245,7 +235,7 @@ class Leases:
             )
             return place(self._db, db.execute("SELECT * FROM requests WHERE id = ?", (request.id,)).fetchone())
 
-    def look(self, request: LeaseRequest) -> DeviceLease | LeaseWaiting | None:
+    def look(self, request: records.LeaseRequest) -> records.DeviceLease | records.LeaseWaiting | None:
         """The state of a request: its lease, its place in the queue, or None once it was withdrawn or dropped. This
         doesn't renew it. Raises `LeaseEnded`, `Unknown` if it isn't the holder's.
         """
@@ -255,7 +245,7 @@ class Leases:
             return self._mine(found, request.holder)
         queued = self._db.execute("SELECT * FROM requests WHERE id = ?", (request.id,)).fetchone()
         if queued is not None and queued["holder"] != request.holder:
-            raise Unknown(f"request {request.id}: it isn't yours")
+            raise records.Unknown(f"request {request.id}: it isn't yours")
         return None if queued is None else place(self._db, queued)
 
     def withdraw(self, request: str, holder: str) -> None:
@@ -268,7 +258,7 @@ class Leases:
         with self._tables.transaction() as db:
             db.execute("DELETE FROM requests WHERE id = ? AND holder = ?", (request, holder))
 
-    def heartbeat(self, lease: str, fence: int, unused_s: float = 0.0) -> DeviceLease:
+    def heartbeat(self, lease: str, fence: int, unused_s: float = 0.0) -> records.DeviceLease:
         """The holder lives; it used the device `unused_s` ago. Raises `LeaseEnded`, `Unknown`."""
         self.tick()
         now = self.now()
@@ -298,17 +288,17 @@ class Leases:
                 db.execute("UPDATE devices SET failures = 0 WHERE id = ?", (row["device"],))
             self._ledger.end(lease, "released", "given back by its holder", self.now())
 
-    def lease(self, lease: str) -> DeviceLease:
+    def lease(self, lease: str) -> records.DeviceLease:
         """A lease, live or ended. Raises `Unknown` (ended ones are forgotten after `Rules.keep_ended_s`)."""
         return read_lease(self._row(lease))
 
     def _row(self, lease: str) -> sqlite3.Row:
         row: sqlite3.Row | None = self._db.execute("SELECT * FROM leases WHERE id = ?", (lease,)).fetchone()
         if row is None:
-            raise Unknown(f"lease {lease[:80]}: unknown")
+            raise records.Unknown(f"lease {lease[:80]}: unknown")
         return row
 
-    def live(self) -> list[DeviceLease]:
+    def live(self) -> list[records.DeviceLease]:
         """All live leases, by device."""
         self.tick()
         rows = self._db.execute("SELECT * FROM leases WHERE state = 'live' ORDER BY device")
@@ -344,7 +334,7 @@ class Leases:
         """Number of the newest change."""
         return int(self._db.execute("SELECT coalesce(max(change), 0) FROM devices").fetchone()[0])
 
-    def announce(self, node: NodeRecord) -> None:
+    def announce(self, node: records.NodeRecord) -> None:
         """A gateway node lives."""
         with self._tables.transaction() as db:
             db.execute("INSERT OR REPLACE INTO nodes VALUES (?, ?, ?, ?)", (node.id, node.host, node.port, self.now()))
@@ -354,12 +344,12 @@ class Leases:
         with self._tables.transaction() as db:
             db.execute("DELETE FROM nodes WHERE id = ?", (node,))
 
-    def nodes(self) -> list[NodeRecord]:
+    def nodes(self) -> list[records.NodeRecord]:
         """The nodes heard of within `Rules.node_dead_s`, by id."""
         rows = self._db.execute(
             "SELECT * FROM nodes WHERE seen_at > ? ORDER BY id", (self.now() - self.rules.node_dead_s,)
         )
-        return [NodeRecord(row["id"], row["host"], row["port"]) for row in rows]
+        return [records.NodeRecord(row["id"], row["host"], row["port"]) for row in rows]
 
     def count_of(self, holder: str, but: str = "") -> int:
         """Live leases and waiting requests of a holder, but for those of one request."""
@@ -370,14 +360,14 @@ class Leases:
         )
         return int(found.fetchone()[0])
 
-    def waiting(self) -> list[LeaseRequest]:
+    def waiting(self) -> list[records.LeaseRequest]:
         """The queue, first in line first."""
         self.tick()
         return [read_request(row) for row in self._db.execute("SELECT * FROM requests ORDER BY priority DESC, seq")]
 
-    def _mine(self, row: sqlite3.Row, holder: str) -> DeviceLease:
+    def _mine(self, row: sqlite3.Row, holder: str) -> records.DeviceLease:
         if row["holder"] != holder:
-            raise Unknown(f"request {row['request']}: it isn't yours")
+            raise records.Unknown(f"request {row['request']}: it isn't yours")
         if row["state"] != "live":
-            raise LeaseEnded(row["state"], row["reason"])
+            raise records.LeaseEnded(row["state"], row["reason"])
         return read_lease(row)

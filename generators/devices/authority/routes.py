@@ -7,18 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from generators.devices import records
 from generators.devices.authority.leases import Leases
 from generators.devices.config import ApiKey
-from generators.devices.records import (
-    DeviceLease,
-    DeviceRecord,
-    DeviceState,
-    LeaseRequest,
-    LeaseWaiting,
-    NodeRecord,
-    QuotaReached,
-    Unknown,
-)
 
 if TYPE_CHECKING:
     from generators.devices.authority.server import Authority
@@ -70,7 +61,7 @@ async def _list_devices(call: AuthorityCall) -> Answer:
 
 async def _register(call: AuthorityCall) -> Answer:
     labels, options = call.get("labels", list, []), call.get("options", dict, {})
-    device = DeviceRecord(
+    device = records.DeviceRecord(
         call.get("id", str),
         call.get("protocol", str),
         call.get("host", str),
@@ -104,7 +95,7 @@ async def _lease(call: AuthorityCall) -> Answer:
         raise ValueError(
             f"lease: key {call.key.name} may ask for a priority up to {call.key.max_priority}, found {priority}"
         )
-    request = LeaseRequest(
+    request = records.LeaseRequest(
         call.get("request", str),
         call.key.name,
         call.get("protocol", str),
@@ -117,14 +108,16 @@ async def _lease(call: AuthorityCall) -> Answer:
     # this very request doesn't count, as asking again asks after the same
     most, held = call.key.max_leases, call.leases.count_of(request.holder, request.id)
     if most and held >= most:
-        raise QuotaReached(f"lease: key {request.holder} has or waits for {held} leases, and may have {most} at a time")
+        raise records.QuotaReached(
+            f"lease: key {request.holder} has or waits for {held} leases, and may have {most} at a time"
+        )
     until = call.until(call.leases.rules.dead_s)
     # compared with what stands after: only a change wakes those who wait
     before = call.leases.newest_change()
-    found: DeviceLease | LeaseWaiting | None = call.leases.ask(request)
+    found: records.DeviceLease | records.LeaseWaiting | None = call.leases.ask(request)
     if call.leases.newest_change() != before:
         call.authority.changed()
-    while isinstance(found, LeaseWaiting):
+    while isinstance(found, records.LeaseWaiting):
         if not await call.authority.wait(until):
             return 202, {"state": "waiting", "ahead": found.ahead}
         # The client may have gone and withdrawn it, and nobody ends this call for that: asked for here once more, the
@@ -140,11 +133,11 @@ async def _withdraw(call: AuthorityCall) -> Answer:
     return 200, {}
 
 
-def _own(call: AuthorityCall) -> DeviceLease:
+def _own(call: AuthorityCall) -> records.DeviceLease:
     found = call.leases.lease(call.path["lease"])
     if found.holder != call.key.name and "admin" not in call.key.roles:
         # as if it weren't there: whose lease it is concerns nobody else
-        raise Unknown(f"lease {found.id}: unknown")
+        raise records.Unknown(f"lease {found.id}: unknown")
     return found
 
 
@@ -172,7 +165,7 @@ async def _lease_failed(call: AuthorityCall) -> Answer:
 
 
 async def _fences(call: AuthorityCall) -> Answer:
-    me = NodeRecord(call.get("node", str), call.get("host", str), call.get("port", int))
+    me = records.NodeRecord(call.get("node", str), call.get("host", str), call.get("port", int))
     leaving = call.get("leaving", bool, False)
     if not leaving:
         # a node that leaves is no owner of devices any more, but fences still reach it
@@ -223,11 +216,11 @@ ROUTES: tuple[tuple[str, str, tuple[str, ...], Callable[[AuthorityCall], Awaitab
 """Method, path, roles that may, handler, whether it wakes those who wait."""
 
 
-def node_json(node: NodeRecord) -> dict[str, object]:
+def node_json(node: records.NodeRecord) -> dict[str, object]:
     return {"id": node.id, "host": node.host, "port": node.port}
 
 
-def device_json(state: DeviceState) -> dict[str, object]:
+def device_json(state: records.DeviceState) -> dict[str, object]:
     record = state.record
     return {
         "id": record.id,

@@ -17,18 +17,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from generators.generation.proposing.walks import (
-    Passing,
-    Walk,
-    WalkStep,
-    candidates,
-    changes,
-    exact,
-    history_passes,
-    record,
-    until_it_lasts,
-    without_loops,
-)
+from generators.generation.proposing import walks
 from generators.policies.exploration import Exploration
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement, World, WorldError
@@ -89,14 +78,14 @@ def heading(elements: Sequence[ScreenElement]) -> str:
     return next((p.name for p in elements if p.role == "heading"), "")
 
 
-def news(step: WalkStep) -> list[str]:
+def news(step: walks.WalkStep) -> list[str]:
     """Texts (not controls) that a step brought onto the screen."""
     # By role and text, not by place: what only moved isn't news.
     old = {(p.role, p.text) for p in step.before}
     return [p.text for p in step.after if not p.clickable and p.text and (p.role, p.text) not in old][:4]
 
 
-def fact(step: WalkStep) -> dict[str, Any]:
+def fact(step: walks.WalkStep) -> dict[str, Any]:
     """A step as plain data: page, what was done to what, and what came of it."""
     element, action = step.element, step.action
     kind = type(action).__name__
@@ -111,7 +100,7 @@ def fact(step: WalkStep) -> dict[str, Any]:
         "leads_to": after if after and after != page else "",
         "news": news(step),
         # `changed` is what could be seen, `lasting` what the world's truth kept.
-        "changed": exact(step.before) != exact(step.after),
+        "changed": walks.exact(step.before) != walks.exact(step.after),
         "lasting": step.lasting,
     }
 
@@ -128,7 +117,7 @@ def sentence(found: Mapping[str, Any]) -> str:
     return words + (f'; the page "{found["leads_to"]}" opens' if found["leads_to"] else "") + "."
 
 
-def prompt_of(walk: Walk, site: str) -> str:
+def prompt_of(walk: walks.Walk, site: str) -> str:
     """The question to a writer: the rules, then the walk as a block of data."""
     facts = [fact(step) for step in walk.steps]
     last = walk.steps[-1].after
@@ -262,19 +251,19 @@ def synthesise(
     count: int = 100,
     seed: int = 0,
     writer: Writer | None = None,
-    passing: Passing = history_passes,
+    passing: walks.Passing = walks.history_passes,
 ) -> ReverseReport:
     """Walks over an exploration → tasks. `count` = walks tried; `dropped` says what became of the others."""
     # Two walks with one end and one wording are one task, as are two
     # whose words and lasting changes are equal.
     writer, report, known = writer or EmbeddedWriter(seed), ReverseReport(), set[tuple[str, str]]()
-    for start, actions in candidates(exploration, count, seed):
+    for start, actions in walks.candidates(exploration, count, seed):
         try:
             # First as it was walked, then without loops, then up to what lasts: each is carried
             # out anew, since only what really works may become a path.
-            walk = record(world, start, actions)
-            walk = record(world, start, without_loops(walk), passing)
-            walk = record(world, start, until_it_lasts(walk), passing)
+            walk = walks.record(world, start, actions)
+            walk = walks.record(world, start, walks.without_loops(walk), passing)
+            walk = walks.record(world, start, walks.until_it_lasts(walk), passing)
         except WorldError:
             report.dropped["the walk can't be carried out"] += 1
             continue
@@ -282,7 +271,7 @@ def synthesise(
             report.dropped["the walk leads nowhere"] += 1
             continue
         # A task's rule: what changed between start and end and doesn't pass by itself.
-        lasting = changes(walk.first_state, walk.last_state, passing)
+        lasting = walks.changes(walk.first_state, walk.last_state, passing)
         if not lasting:
             report.dropped["nothing lasts of it"] += 1
             continue

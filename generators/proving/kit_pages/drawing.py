@@ -18,20 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from generators.devices.browser import Camera, Viewport, evaluate_json, open_browser
+from generators.proving.kit_pages import styles
 from generators.proving.kit_pages.families import FAMILIES, HELD_OUT_FAMILIES, WORD, PageBuilder
-from generators.proving.kit_pages.styles import (
-    FONTS,
-    HELD_OUT_FONTS,
-    HELD_OUT_LOOKS,
-    KIT_FONTS,
-    KIT_ICON_SETS,
-    LOOKS,
-    OWN_ICONS,
-    Material,
-    PageStyle,
-    page_css,
-    style_of,
-)
 from generators.proving.kit_pages.vocabulary import KIT_ICONS, LANGUAGES, SAMPLES
 from generators.proving.perception.page_letters import LETTERS_JS
 from generators.proving.perception.sheets import TEXT_KINDS
@@ -105,24 +93,26 @@ def draw_kit_pages(folder: Path, names: Sequence[str], on_done: Callable[[int], 
             on_done(count)
 
 
-def read_material(folder: Path) -> Material:
+def read_material(folder: Path) -> styles.Material:
     """What the pages of a folder are drawn with. Raises `OSError` if none was drawn."""
     plain = json.loads((folder / MATERIAL).read_text(encoding="utf-8"))
-    return Material(**{name: tuple(some) for name, some in plain.items()})
+    return styles.Material(**{name: tuple(some) for name, some in plain.items()})
 
 
-def _material(page: Page, folder: Path, kits: Path) -> Material:
+def _material(page: Page, folder: Path, kits: Path) -> styles.Material:
     """As noted in the folder, else what is found now."""
     # Noted once: fonts installed later would change what a page's name draws.
     if (folder / MATERIAL).exists():
         return read_material(folder)
     # Fonts load only once a page uses their family; the probe then measures which really differ.
     page.set_content(f"<!doctype html><meta charset=utf-8><style>{_font_faces(kits)}</style>")
-    found = page.evaluate(PROBE_JS, {"fonts": [*FONTS, *HELD_OUT_FONTS], "samples": SAMPLES})
-    looks = [look.name for look in (*LOOKS, *HELD_OUT_LOOKS) if not look.sheet or (kits / look.sheet).is_file()]
-    icons = [OWN_ICONS, *(name for name, place in KIT_ICON_SETS.items() if (kits / place).is_dir())]
+    found = page.evaluate(PROBE_JS, {"fonts": [*styles.FONTS, *styles.HELD_OUT_FONTS], "samples": SAMPLES})
+    looks = [
+        look.name for look in (*styles.LOOKS, *styles.HELD_OUT_LOOKS) if not look.sheet or (kits / look.sheet).is_file()
+    ]
+    icons = [styles.OWN_ICONS, *(name for name, place in styles.KIT_ICON_SETS.items() if (kits / place).is_dir())]
     languages = [name for name in LANGUAGES if name in found["languages"]]
-    material = Material(tuple(found["fonts"]), tuple(looks), tuple(icons), tuple(languages))
+    material = styles.Material(tuple(found["fonts"]), tuple(looks), tuple(icons), tuple(languages))
     with whole_file(folder / MATERIAL) as part:
         part.write_text(json.dumps(asdict(material)), encoding="utf-8")
     return material
@@ -132,7 +122,7 @@ def _font_faces(kits: Path) -> str:
     """Rules for the fonts that the folder of kits holds."""
     return "".join(
         f"@font-face{{font-family:'{font}';font-weight:{weight};src:url('{file.as_uri()}')}}"
-        for font, place in KIT_FONTS.items()
+        for font, place in styles.KIT_FONTS.items()
         for weight in (400, 700)
         if (file := kits / place.format(weight=weight)).is_file()
     )
@@ -147,31 +137,31 @@ def _icons(kits: Path, icon_set: str) -> dict[str, str]:
     )
     # Own icons first, so that every name is there; a kit replaces those that it has.
     found = {name: own.format(drawn) for name, drawn in ICONS.items()}
-    if icon_set != OWN_ICONS:
+    if icon_set != styles.OWN_ICONS:
         for name, files in KIT_ICONS.items():
-            there = [file for file in files if (kits / KIT_ICON_SETS[icon_set] / f"{file}.svg").is_file()]
+            there = [file for file in files if (kits / styles.KIT_ICON_SETS[icon_set] / f"{file}.svg").is_file()]
             if there:
-                found[name] = (kits / KIT_ICON_SETS[icon_set] / f"{there[0]}.svg").read_text(encoding="utf-8")
+                found[name] = (kits / styles.KIT_ICON_SETS[icon_set] / f"{there[0]}.svg").read_text(encoding="utf-8")
     return found
 
 
-def page_html(name: str, material: Material, kits: Path) -> tuple[str, PageStyle, str]:
+def page_html(name: str, material: styles.Material, kits: Path) -> tuple[str, styles.PageStyle, str]:
     """(HTML, style, family) of a page by its name."""
     # Only the name and the version: the same name draws the same page in any order and on any machine.
     rng = Random(f"kit/{VERSION}/{name}")
     held_out = name.startswith(HELD_OUT)
-    style = style_of(rng, material, held_out)
+    style = styles.style_of(rng, material, held_out)
     families = HELD_OUT_FAMILIES if held_out else FAMILIES
     family = rng.choice(list(families))
     body = families[family](PageBuilder(rng, style, _icons(kits, style.icons)))
     theme = "dark" if style.dark else "light"
     sheet = f'<link rel=stylesheet href="{(kits / style.look.sheet).as_uri()}">' if style.look.sheet else ""
     themes = f'data-theme={theme} data-bs-theme={theme} style="color-scheme:{theme}"'
-    head = f"<meta charset=utf-8>{sheet}<style>{_font_faces(kits)}{page_css(style)}</style>"
+    head = f"<meta charset=utf-8>{sheet}<style>{_font_faces(kits)}{styles.page_css(style)}</style>"
     return f"<!doctype html><html {themes}>{head}<div id=page>{body}</div></html>", style, family
 
 
-def _draw(page: Page, camera: Camera, folder: Path, name: str, material: Material, kits: Path) -> None:
+def _draw(page: Page, camera: Camera, folder: Path, name: str, material: styles.Material, kits: Path) -> None:
     html, style, family = page_html(name, material, kits)
     width, height = style.viewport
     page.set_viewport_size({"width": width, "height": height})

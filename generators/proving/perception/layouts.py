@@ -15,20 +15,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import Viewport, open_browser
+from generators.proving.perception import sheets
 from generators.proving.perception.screens import SIZES, Pasted, PastedScreen
 from generators.proving.perception.sheets import VERSION as SHEET_VERSION
-from generators.proving.perception.sheets import (
-    SheetElement,
-    Style,
-    drawing,
-    drawn_on,
-    element_html,
-    identity,
-    label,
-    read_drawn,
-    style_css,
-    style_of,
-)
 from generators.proving.perception.vocabulary import COLOURS, ICONS, SHAPES, WIDGETS
 
 if TYPE_CHECKING:
@@ -48,7 +37,7 @@ class _Page:
 
     def __init__(self, seed: str) -> None:
         self.rng = Random(f"layout/{VERSION}/{seed}")
-        self.style: Style = style_of(f"layout/{seed}")
+        self.style: sheets.Style = sheets.style_of(f"layout/{seed}")
         self.size = self.rng.choice(SIZES)
         self.elements: list[tuple[str, str, str]] = []
         self._taken: set[str] = set()
@@ -57,11 +46,11 @@ class _Page:
         """HTML of a new element of a kind; nothing if all names of that kind are taken."""
         # Some names are left: a page may lack the element rather than draw one of a name that is taken.
         for _ in range(TRIES):
-            drawn = SheetElement(kind, *self._name(kind), (0, 0, 0, 0))
-            if not identity(drawn) & self._taken:
-                self._taken |= identity(drawn)
+            drawn = sheets.SheetElement(kind, *self._name(kind), (0, 0, 0, 0))
+            if not sheets.identity(drawn) & self._taken:
+                self._taken |= sheets.identity(drawn)
                 self.elements.append((drawn.kind, drawn.name, drawn.colour))
-                html = element_html(drawn.kind, drawn.name, drawn.colour, self.style, self.rng)
+                html = sheets.element_html(drawn.kind, drawn.name, drawn.colour, self.style, self.rng)
                 return f"<span class=e>{html}</span>"
         return ""
 
@@ -71,7 +60,7 @@ class _Page:
             return rng.choice(list(SHAPES)), rng.choice(list(COLOURS))
         if kind in ("icon", "widget"):
             return rng.choice(list(ICONS) if kind == "icon" else WIDGETS), ""
-        return label(rng), ""
+        return sheets.label(rng), ""
 
     def html(self) -> str:
         """The page."""
@@ -84,7 +73,7 @@ class _Page:
         for _ in range(rng.randint(3, MOST_BLOCKS)):
             blocks.append(rng.choice(BLOCKS)(self))
         gap = rng.choice((4, 8, 12))
-        return f"""<!doctype html><meta charset=utf-8><style>{style_css(self.style)}
+        return f"""<!doctype html><meta charset=utf-8><style>{sheets.style_css(self.style)}
 body{{margin:0;width:{self.size[0]}px;overflow:hidden}} .row{{display:flex;align-items:center;gap:10px;
 padding:{gap}px 10px}} .row u{{flex:1}} .bar{{background:#8882;border-bottom:1px solid #8886}}
 .line{{border-bottom:1px solid #8886}} .card{{margin:{gap}px 10px;border:1px solid #8888;border-radius:6px}}
@@ -148,7 +137,7 @@ BLOCKS: tuple[Callable[[_Page], str], ...] = (
 
 
 def _drawing(folder: Path, seed: str) -> Path:
-    return drawing(folder, seed, f"{SHEET_VERSION}.{VERSION}")
+    return sheets.drawing(folder, seed, f"{SHEET_VERSION}.{VERSION}")
 
 
 def draw_layout(page: Page, seed: str, folder: Path) -> None:
@@ -161,7 +150,7 @@ def draw_layout(page: Page, seed: str, folder: Path) -> None:
     width, height = made.size
     page.set_viewport_size({"width": width, "height": height})
     page.set_content(html)
-    drawn = drawn_on(page, ".e>*", made.elements, f"layout {seed}")
+    drawn = sheets.drawn_on(page, ".e>*", made.elements, f"layout {seed}")
     # The picture first and the JSON last, by a rename: a killed run leaves no page that counts as drawn.
     page.screenshot(path=str(target.with_suffix(".png")))
     shown: list[dict[str, Any]] = []
@@ -188,7 +177,7 @@ def draw_layouts(folder: Path, seeds: Sequence[str], on_done: Callable[[int], An
             on_done(count)
 
 
-def read_layout(folder: Path, seed: str) -> tuple[PastedScreen, tuple[SheetElement, ...]]:
+def read_layout(folder: Path, seed: str) -> tuple[PastedScreen, tuple[sheets.SheetElement, ...]]:
     """A drawn layout, and the elements that its lower or right edge cuts off (nothing is asked about those)."""
     import numpy as np
     from PIL import Image
@@ -197,5 +186,5 @@ def read_layout(folder: Path, seed: str) -> tuple[PastedScreen, tuple[SheetEleme
     with Image.open(target.with_suffix(".png")) as opened:
         pixels = np.asarray(opened.convert("RGB"))
     plain = json.loads(target.read_text(encoding="utf-8"))
-    shown, cut = ([read_drawn(one) for one in plain[key]] for key in ("elements", "cut"))
+    shown, cut = ([sheets.read_drawn(one) for one in plain[key]] for key in ("elements", "cut"))
     return PastedScreen(pixels, tuple(Pasted(drawn, drawn.box) for drawn in shown)), tuple(cut)

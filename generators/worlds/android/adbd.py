@@ -17,28 +17,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from generators.devices.protocols import adb_auth
-from generators.devices.protocols.adb_wire import (
-    AUTH,
-    CLOSE_STDIN,
-    CNXN,
-    EXIT,
-    HANDSHAKE_PAYLOAD,
-    MAX_PAYLOAD,
-    STDERR,
-    STDIN,
-    STDOUT,
-    VERSION,
-    AdbConnection,
-    AdbStream,
-    Message,
-    ShellPackets,
-    WireError,
-    encode,
-    name_of,
-    read_message,
-    shell_packet,
-)
+from generators.devices.protocols import adb_auth, adb_wire
 from generators.worlds.android import device_services
 from generators.worlds.android.backend import BackendError
 from generators.worlds.android.emulated_phone import EmulatedPhone
@@ -104,13 +83,13 @@ class Adbd:
         try:
             # Counted before anything is read: a flood of connections costs no memory.
             if len(self._served) > MAX_CONNECTIONS:
-                raise WireError(f"ADB: more than {MAX_CONNECTIONS} connections")
+                raise adb_wire.WireError(f"ADB: more than {MAX_CONNECTIONS} connections")
             # The handshake alone is limited; a connection may last.
             async with asyncio.timeout(self._limits.handshake_s):
                 connection = await self._handshake(reader, writer)
             await connection.run()
             self._note(connection.error)
-        except (WireError, OSError, TimeoutError) as error:
+        except (adb_wire.WireError, OSError, TimeoutError) as error:
             self._note(error)
         except asyncio.CancelledError:
             pass  # the server closes
@@ -129,24 +108,26 @@ class Adbd:
             task.cancel()
         await asyncio.gather(*self._served, return_exceptions=True)
 
-    async def _handshake(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AdbConnection:
-        hello = await read_message(reader, HANDSHAKE_PAYLOAD, sums=False)
+    async def _handshake(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> adb_wire.AdbConnection:
+        hello = await adb_wire.read_message(reader, adb_wire.HANDSHAKE_PAYLOAD, sums=False)
         # Less payload than this couldn't carry the messages of the protocol.
-        if hello.command != CNXN or hello.arg1 < MIN_PAYLOAD:
-            raise WireError(
+        if hello.command != adb_wire.CNXN or hello.arg1 < MIN_PAYLOAD:
+            raise adb_wire.WireError(
                 f"ADB: expected CNXN with at least {MIN_PAYLOAD} bytes of payload, found "
-                f"{name_of(hello.command)} with {hello.arg1}"
+                f"{adb_wire.name_of(hello.command)} with {hello.arg1}"
             )
         if self._keys is not None:
             await self._authenticate(reader, writer, self._keys)
-        writer.write(encode(Message(CNXN, VERSION, MAX_PAYLOAD, self.banner())))
+        writer.write(
+            adb_wire.encode(adb_wire.Message(adb_wire.CNXN, adb_wire.VERSION, adb_wire.MAX_PAYLOAD, self.banner()))
+        )
         await writer.drain()
-        return AdbConnection(
+        return adb_wire.AdbConnection(
             reader,
             writer,
             # The lower of both sides, as the protocol says.
-            version=min(hello.arg0, VERSION),
-            max_payload=min(hello.arg1, MAX_PAYLOAD),
+            version=min(hello.arg0, adb_wire.VERSION),
+            max_payload=min(hello.arg1, adb_wire.MAX_PAYLOAD),
             on_open=self._open,
         )
 
@@ -155,11 +136,11 @@ class Adbd:
         while True:
             # A new token for each try: a signature is good for one connection's challenge only.
             token = secrets.token_bytes(adb_auth.TOKEN_BYTES)
-            writer.write(encode(Message(AUTH, adb_auth.TOKEN, 0, token)))
+            writer.write(adb_wire.encode(adb_wire.Message(adb_wire.AUTH, adb_auth.TOKEN, 0, token)))
             while True:
-                answer = await read_message(reader, HANDSHAKE_PAYLOAD, sums=False)
-                if answer.command != AUTH:
-                    raise WireError(f"ADB: expected AUTH, found {name_of(answer.command)}")
+                answer = await adb_wire.read_message(reader, adb_wire.HANDSHAKE_PAYLOAD, sums=False)
+                if answer.command != adb_wire.AUTH:
+                    raise adb_wire.WireError(f"ADB: expected AUTH, found {adb_wire.name_of(answer.command)}")
                 if answer.arg0 == adb_auth.SIGNATURE:
                     if any(adb_auth.verify(key, token, answer.data) for key in keys.known):
                         return
@@ -169,10 +150,10 @@ class Adbd:
                     try:
                         keys.known.append(adb_auth.read_public(answer.data))
                     except adb_auth.BadKey as error:
-                        raise WireError(str(error)) from error
+                        raise adb_wire.WireError(str(error)) from error
                     return
 
-    async def _open(self, stream: AdbStream, service: str) -> None:
+    async def _open(self, stream: adb_wire.AdbStream, service: str) -> None:
         kind, _, argument = service.partition(":")
         words = kind.split(",")
         if words[0] not in ("shell", "exec", "sync", *device_services.NAMES):
@@ -192,7 +173,7 @@ class Adbd:
                 for task in self._served:
                     task.cancel()
 
-    async def _serve_service(self, stream: AdbStream, words: list[str], argument: str) -> None:
+    async def _serve_service(self, stream: adb_wire.AdbStream, words: list[str], argument: str) -> None:
         if words[0] == "sync":
             await serve_sync(stream, self.phone.files)
         elif words[0] in device_services.NAMES:
@@ -205,7 +186,7 @@ class Adbd:
             await self._answer(stream, output, v2="v2" in words)
             if "v2" in words:
                 # The exit code has one byte.
-                await stream.write(shell_packet(EXIT, bytes([output.code & 0xFF])))
+                await stream.write(adb_wire.shell_packet(adb_wire.EXIT, bytes([output.code & 0xFF])))
 
     async def _run(self, line: str, session: ShellSession | None = None) -> Output:
         """A line under the time limit."""
@@ -215,22 +196,22 @@ class Adbd:
         except TimeoutError:
             return Output().fail(f"/system/bin/sh: killed after {self._limits.command_s:g} s", 137)
 
-    async def _answer(self, stream: AdbStream, output: Output, *, v2: bool, newline: bytes = b"\n") -> None:
-        for kind, data in ((STDOUT, bytes(output.out)), (STDERR, bytes(output.err))):
+    async def _answer(self, stream: adb_wire.AdbStream, output: Output, *, v2: bool, newline: bytes = b"\n") -> None:
+        for kind, data in ((adb_wire.STDOUT, bytes(output.out)), (adb_wire.STDERR, bytes(output.err))):
             # A terminal wants carriage returns; a pipe doesn't.
             data = data.replace(b"\n", newline) if newline != b"\n" else data
             if data:
                 await stream.write(_packets(kind, data) if v2 else data)
 
-    async def _interactive(self, stream: AdbStream, *, v2: bool, echo: bool) -> None:
+    async def _interactive(self, stream: adb_wire.AdbStream, *, v2: bool, echo: bool) -> None:
         """A prompt (with a terminal) and one line after another until `exit` or the end of the input."""
         # Its own state over lines: variables that were set, and the last exit code.
-        packets, line, code, session = ShellPackets(), bytearray(), 0, ShellSession()
+        packets, line, code, session = adb_wire.ShellPackets(), bytearray(), 0, ShellSession()
         newline = b"\r\n" if echo else b"\n"
 
         async def say(data: bytes) -> None:
             if data and echo:
-                await stream.write(_packets(STDOUT, data) if v2 else data)
+                await stream.write(_packets(adb_wire.STDOUT, data) if v2 else data)
 
         await say(PROMPT)
         ended = False
@@ -241,13 +222,13 @@ class Adbd:
             if v2:
                 # Version 2 wraps input in packets, which may be cut anywhere.
                 found = packets.feed(data)
-                typed = b"".join(part for kind, part in found if kind == STDIN)
-                ended = ended or any(kind == CLOSE_STDIN for kind, _ in found)
+                typed = b"".join(part for kind, part in found if kind == adb_wire.STDIN)
+                ended = ended or any(kind == adb_wire.CLOSE_STDIN for kind, _ in found)
             # Return keys send CR; lines end with LF here.
             line += typed.replace(b"\r", b"\n")
             await say(typed.replace(b"\r", b"\r\n"))
             if len(line) > MAX_LINE:
-                raise WireError(f"ADB shell: expected a line of at most {MAX_LINE} bytes")
+                raise adb_wire.WireError(f"ADB shell: expected a line of at most {MAX_LINE} bytes")
             # At the end of the input an unfinished line counts as well.
             while line and not stream.closed and (b"\n" in line or ended):
                 text, _, rest = bytes(line).partition(b"\n")
@@ -260,11 +241,11 @@ class Adbd:
                     break
                 await say(PROMPT)
         if v2 and not stream.closed:
-            await stream.write(shell_packet(EXIT, bytes([code & 0xFF])))
+            await stream.write(adb_wire.shell_packet(adb_wire.EXIT, bytes([code & 0xFF])))
 
 
 def _packets(kind: int, data: bytes) -> bytes:
-    return b"".join(shell_packet(kind, data[at : at + PACKET]) for at in range(0, len(data), PACKET))
+    return b"".join(adb_wire.shell_packet(kind, data[at : at + PACKET]) for at in range(0, len(data), PACKET))
 
 
 @asynccontextmanager

@@ -24,28 +24,7 @@ from generators.tasks.world_interface import UnsupportedAction, WorldError
 from generators.worlds.android.adbd import Adbd, HostKeys, serve_adb
 from generators.worlds.android.emulated_phone import LATIN_KEYBOARD, EmulatedPhone
 from generators.worlds.android.uiautomator import UiAutomatorNode
-from schemas.actions import (
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    GetUrl,
-    Hotkey,
-    Hover,
-    Launch,
-    LongPress,
-    PressBack,
-    PressEnter,
-    PressHome,
-    PressRecent,
-    RightClick,
-    Scroll,
-    SelectOption,
-    TakeNote,
-    Type,
-    Wait,
-)
+from schemas import actions
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200)
 NASTY = [  # the first: a family joined by zero-width joiners, a flag of two letters
@@ -86,36 +65,40 @@ def test_every_action_where_it_exists() -> None:
         async with phone(backend, apps={"My clock": "org.example.clock/.MainActivity"}) as (device, adbd):
             assert isinstance(device, AsyncDevice) and device.size_px == (360, 640)
             for action, done in (
-                (Click((0, 0)), ("tap", 0, 0)),
-                (Click((1000, 1000)), ("tap", 359, 639)),
-                (LongPress((500, 500)), ("swipe", 180, 320, 180, 320, 800)),
-                (Drag((0, 500), (1000, 500)), ("swipe", 0, 320, 359, 320, 1000)),
-                (Scroll((500, 750), (500, 250)), ("swipe", 180, 480, 180, 160, 300)),
-                (Scroll(direction="down"), ("swipe", 180, 448, 180, 192, 300)),
-                (PressBack(), ("key", "KEYCODE_BACK")),
-                (PressHome(), ("key", "KEYCODE_HOME")),
-                (PressEnter(), ("key", "KEYCODE_ENTER")),
-                (PressRecent(), ("key", "KEYCODE_APP_SWITCH")),
-                (Launch(app="clock"), ("start", "org.example.clock/.MainActivity", "")),
-                (Launch(app="My clock"), ("start", "org.example.clock/.MainActivity", "")),
-                (Launch(app="org.example.shop"), ("start", "org.example.shop/.Front", "")),
-                (Launch(url="shop://a?b='c'&d"), ("start", "", "shop://a?b='c'&d")),
-                (Type("ab"), ("text", 2)),
+                (actions.Click((0, 0)), ("tap", 0, 0)),
+                (actions.Click((1000, 1000)), ("tap", 359, 639)),
+                (actions.LongPress((500, 500)), ("swipe", 180, 320, 180, 320, 800)),
+                (actions.Drag((0, 500), (1000, 500)), ("swipe", 0, 320, 359, 320, 1000)),
+                (actions.Scroll((500, 750), (500, 250)), ("swipe", 180, 480, 180, 160, 300)),
+                (actions.Scroll(direction="down"), ("swipe", 180, 448, 180, 192, 300)),
+                (actions.PressBack(), ("key", "KEYCODE_BACK")),
+                (actions.PressHome(), ("key", "KEYCODE_HOME")),
+                (actions.PressEnter(), ("key", "KEYCODE_ENTER")),
+                (actions.PressRecent(), ("key", "KEYCODE_APP_SWITCH")),
+                (actions.Launch(app="clock"), ("start", "org.example.clock/.MainActivity", "")),
+                (actions.Launch(app="My clock"), ("start", "org.example.clock/.MainActivity", "")),
+                (actions.Launch(app="org.example.shop"), ("start", "org.example.shop/.Front", "")),
+                (actions.Launch(url="shop://a?b='c'&d"), ("start", "", "shop://a?b='c'&d")),
+                (actions.Type("ab"), ("text", 2)),
             ):
                 backend.done.clear()
                 await device.act(action)
                 assert backend.done == [done], action
             backend.done.clear()
-            for quiet in (Finished("x"), CallUser("y"), TakeNote("z"), Type("")):
+            for quiet in (actions.Finished("x"), actions.CallUser("y"), actions.TakeNote("z"), actions.Type("")):
                 await device.act(quiet)
             assert backend.done == []
-            await device.act(Wait())
+            await device.act(actions.Wait())
             assert backend.done == [("wait", 0.01)]
-            beside = (RightClick((1, 1)), SelectOption((1, 1), "a"), GetUrl())  # which v2 has
-            for missing in (*beside, Hover((1, 1)), DoubleClick((1, 1)), Hotkey(("ctrl",))):
+            beside = (actions.RightClick((1, 1)), actions.SelectOption((1, 1), "a"), actions.GetUrl())  # which v2 has
+            for missing in (*beside, actions.Hover((1, 1)), actions.DoubleClick((1, 1)), actions.Hotkey(("ctrl",))):
                 with pytest.raises(UnsupportedAction, match=type(missing).__name__):
                     await device.act(missing)
-            for nothing in (Launch(app="Nonsense"), Launch(url="other://x"), Launch(url="a\0b")):
+            for nothing in (
+                actions.Launch(app="Nonsense"),
+                actions.Launch(url="other://x"),
+                actions.Launch(url="a\0b"),
+            ):
                 with pytest.raises(WorldError, match="Launch"):
                     await device.act(nothing)
             assert adbd.faults == []
@@ -188,7 +171,7 @@ def typist() -> Iterator[tuple[LoopThread, RecordingPhone, AdbDevice]]:
 def test_any_text_arrives_byte_for_byte(typist: tuple[LoopThread, RecordingPhone, AdbDevice], text: str) -> None:
     loop, backend, device = typist
     backend.typed = b""
-    loop(device.act(Type(text)))
+    loop(device.act(actions.Type(text)))
     assert backend.typed == text.encode()
 
 
@@ -196,7 +179,7 @@ def test_any_text_arrives_byte_for_byte(typist: tuple[LoopThread, RecordingPhone
 def test_nasty_text_arrives_byte_for_byte(typist: tuple[LoopThread, RecordingPhone, AdbDevice], text: str) -> None:
     loop, backend, device = typist
     backend.typed = b""
-    loop(device.act(Type(text)))
+    loop(device.act(actions.Type(text)))
     assert backend.typed == text.encode()
 
 
@@ -209,10 +192,10 @@ def test_keys_type_plain_text_or_nothing(typist: tuple[LoopThread, RecordingPhon
     backend.typed = b""
     if "\t" in text:
         with pytest.raises(DeviceError, match="no key types this text"):
-            loop(keys.act(Type(text)))
+            loop(keys.act(actions.Type(text)))
         assert backend.typed == b""
     else:
-        loop(keys.act(Type(text)))
+        loop(keys.act(actions.Type(text)))
         assert backend.typed == text.encode()
 
 
@@ -222,7 +205,7 @@ def test_the_former_keyboard_comes_back() -> None:
         async with serve_adb(emulated) as adbd:
             async with connect(endpoint(adbd.port)) as device:
                 assert emulated.input_method == LATIN_KEYBOARD
-                await device.act(Type("x"))
+                await device.act(actions.Type("x"))
                 assert emulated.input_method == ADB_KEYBOARD
             assert emulated.input_method == LATIN_KEYBOARD
 
@@ -234,7 +217,7 @@ def test_many_calls_at_once_on_one_connection() -> None:
         backend = RecordingPhone()
         async with phone(backend) as (device, adbd):
             seen = await asyncio.gather(
-                *(device.observe() for _ in range(10)), *(device.act(Click((5, 5))) for _ in range(20))
+                *(device.observe() for _ in range(10)), *(device.act(actions.Click((5, 5))) for _ in range(20))
             )
             assert all(item.png for item in seen[:10])
             assert sum(call[0] == "tap" for call in backend.done) == 20 and adbd.faults == []
@@ -265,7 +248,7 @@ def test_a_phone_that_asks_for_a_signature(key_file: Path) -> None:
         for keys in (HostKeys(known=[public]), HostKeys(accept_new=True)):
             async with serve_adb(EmulatedPhone(RecordingPhone()), keys=keys) as adbd:
                 async with connect(endpoint(adbd.port, key_file=str(key_file))) as device:
-                    await device.act(Click((5, 5)))
+                    await device.act(actions.Click((5, 5)))
                 assert len(keys.known) == 1
         async with serve_adb(EmulatedPhone(RecordingPhone()), keys=HostKeys()) as adbd:
             for options, message in (
@@ -312,10 +295,10 @@ def test_by_serial_through_an_adb_server(tmp_path: Path) -> None:
             async def work() -> None:
                 async with connect(endpoint(adb.port, serial=serial)) as device:
                     assert len((await device.observe()).elements) == 1
-                    await device.act(Click((500, 500)))
+                    await device.act(actions.Click((500, 500)))
                     for text in NASTY:
                         backend.typed = b""
-                        await device.act(Type(text))
+                        await device.act(actions.Type(text))
                         assert backend.typed == text.encode()
                 with pytest.raises(DeviceError, match="not found"):
                     async with connect(endpoint(adb.port, serial="nobody")):

@@ -14,28 +14,7 @@ from generators.devices.drivers.cdp import CdpDevice, CdpOptions
 from generators.devices.drivers.frames import read_options
 from generators.devices.keyboard import find_key
 from generators.tasks.world_interface import UnsupportedAction, WorldError
-from schemas.actions import (
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    GetUrl,
-    Hotkey,
-    Hover,
-    Launch,
-    LongPress,
-    PressBack,
-    PressEnter,
-    PressHome,
-    PressRecent,
-    RightClick,
-    Scroll,
-    SelectOption,
-    TakeNote,
-    Type,
-    Wait,
-)
+from schemas import actions
 
 pytestmark = pytest.mark.slow
 
@@ -75,43 +54,43 @@ def test_every_action_where_it_exists(chromium: int, site: str) -> None:
     async def work() -> None:
         async with opened(chromium, site) as device:
             assert isinstance(device, AsyncDevice)
-            await device.act(Click(await at(device, "go")))
+            await device.act(actions.Click(await at(device, "go")))
             assert [entry[1] for entry in await log(device, "click")] == ["go"]
-            await device.act(DoubleClick(await at(device, "go")))
+            await device.act(actions.DoubleClick(await at(device, "go")))
             assert [entry[1] for entry in await log(device, "dblclick")] == ["go"]
-            await device.act(Hover(await at(device, "ask")))
+            await device.act(actions.Hover(await at(device, "ask")))
             assert (await log(device, "mousemove"))[-1][1] == "ask"
-            await device.act(LongPress(await at(device, "go")))
+            await device.act(actions.LongPress(await at(device, "go")))
             down, up = (await log(device, "mousedown"))[-1], (await log(device, "mouseup"))[-1]
             assert up[4] - down[4] >= 450
-            await device.act(Drag(await at(device, "thing"), await at_point(device, "place")))
+            await device.act(actions.Drag(await at(device, "thing"), await at_point(device, "place")))
             assert [entry[2] for entry in await log(device, "drop")] == ["carried"]
-            await device.act(Scroll(direction="down"))
+            await device.act(actions.Scroll(direction="down"))
             assert await device.page.evaluate("scrollY") == pytest.approx(
                 0.4 * await device.page.evaluate("innerHeight"), abs=2
             )
-            await device.act(Scroll((500, 300), (500, 700)))
+            await device.act(actions.Scroll((500, 300), (500, 700)))
             assert await device.page.evaluate("scrollY") == 0
-            await device.act(Click(await at(device, "box")))
-            await device.act(Type("ab"))
-            await device.act(PressEnter())
-            await device.act(Type("c"))
+            await device.act(actions.Click(await at(device, "box")))
+            await device.act(actions.Type("ab"))
+            await device.act(actions.PressEnter())
+            await device.act(actions.Type("c"))
             assert (await device.page.evaluate("box.value")) == "ab\nc"
-            await device.act(Hotkey(("ctrl", "a")))
-            await device.act(Hotkey(("Delete",)))
+            await device.act(actions.Hotkey(("ctrl", "a")))
+            await device.act(actions.Hotkey(("Delete",)))
             assert (await device.page.evaluate("box.value")) == ""
-            await device.act(Click(await at(device, "other")))
+            await device.act(actions.Click(await at(device, "other")))
             assert await device.page.evaluate("document.title") == "second"
-            await device.act(PressBack())
+            await device.act(actions.PressBack())
             assert await device.page.evaluate("document.title") == "t"
-            await device.act(PressBack())  # about:blank was before
-            await device.act(Launch(url=f"{site}/second.html"))
+            await device.act(actions.PressBack())  # about:blank was before
+            await device.act(actions.Launch(url=f"{site}/second.html"))
             assert await device.page.evaluate("document.title") == "second"
             before = (await device.observe()).sha256
-            for quiet in (Wait(), Finished("x"), CallUser("y")):
+            for quiet in (actions.Wait(), actions.Finished("x"), actions.CallUser("y")):
                 await device.act(quiet)
             assert (await device.observe()).sha256 == before
-            for missing in (PressHome(), PressRecent(), Launch(app="Clock")):
+            for missing in (actions.PressHome(), actions.PressRecent(), actions.Launch(app="Clock")):
                 with pytest.raises(UnsupportedAction, match=type(missing).__name__):
                     await device.act(missing)
 
@@ -133,23 +112,23 @@ def test_the_actions_that_v2_has_beside(chromium: int, site: str) -> None:
         async with opened(chromium, site) as device:
             await device.page.evaluate(f"document.body.insertAdjacentHTML('beforeend', {json.dumps(LISTS)})")
             await device.page.evaluate(f"document.body.style.cssText = 'margin-top: 200px'; {WIRING}")
-            await device.act(RightClick(await at(device, "go")))
+            await device.act(actions.RightClick(await at(device, "go")))
             assert [entry[1] for entry in await log(device, "menu")] == ["go"] and await log(device, "click") == []
-            await device.act(SelectOption(await at_point(device, "sort"), "date"))
+            await device.act(actions.SelectOption(await at_point(device, "sort"), "date"))
             assert [entry[1] for entry in await log(device, "change")] == ["Date"]
-            await device.act(SelectOption(await at_point(device, "own"), "Red"))
+            await device.act(actions.SelectOption(await at_point(device, "own"), "Red"))
             assert await device.page.evaluate("own.textContent") == "Red"
             for place, option in (("sort", "Size"), ("go", "Red")):
                 with pytest.raises(WorldError, match=f"no option '{option}'"):
-                    await device.act(SelectOption(await at_point(device, place), option))
+                    await device.act(actions.SelectOption(await at_point(device, place), option))
             seen = await device.observe()
-            await device.act(TakeNote("kept"))
+            await device.act(actions.TakeNote("kept"))
             assert await device.observe() == seen
-            await device.act(GetUrl())
+            await device.act(actions.GetUrl())
             assert (await device.observe()).said == f"{site}/first.html"
-            await device.act(Launch(url=f"{site}/second.html"))
+            await device.act(actions.Launch(url=f"{site}/second.html"))
             assert (await device.observe()).said == ""
-            await device.act(GetUrl())
+            await device.act(actions.GetUrl())
             assert (await device.observe()).said == f"{site}/second.html"
 
     run(work())
@@ -159,7 +138,7 @@ def test_a_finger_has_no_other_button(chromium: int, site: str) -> None:
     async def work() -> None:
         async with opened(chromium, site, width=400, height=600, mobile=True) as device:
             with pytest.raises(UnsupportedAction, match="RightClick: a finger"):
-                await device.act(RightClick((500, 500)))
+                await device.act(actions.RightClick((500, 500)))
 
     run(work())
 
@@ -177,11 +156,11 @@ def test_text_arrives_as_it_is(chromium: int, site: str) -> None:
             await device.page.evaluate("box.focus()")
             for text in NASTY:
                 await device.page.evaluate("box.value = ''")
-                await device.act(Type(text))
+                await device.act(actions.Type(text))
                 assert await device.page.evaluate("box.value") == text
             # a text field of HTML keeps every line end as \\n: a pair is one end, also where parts meet
             await device.page.evaluate("box.value = ''")
-            await device.act(Type("x" * 4095 + "\r\ny"))
+            await device.act(actions.Type("x" * 4095 + "\r\ny"))
             assert await device.page.evaluate("box.value") == "x" * 4095 + "\ny"
 
     run(work())
@@ -192,11 +171,11 @@ def test_a_phone_in_a_browser_is_touched(chromium: int, site: str) -> None:
         async with opened(chromium, site, width=412, height=732, mobile=True, platform="mobile") as device:
             assert device.platform == "mobile"
             assert (await device.observe()).png and device.size_px == (412, 732)
-            await device.act(Click(await at_point(device, "go")))
+            await device.act(actions.Click(await at_point(device, "go")))
             assert [entry[1] for entry in await log(device, "touchstart")] == ["go"]
             assert [entry[1] for entry in await log(device, "click")] == ["go"]
             with pytest.raises(UnsupportedAction, match="Hover"):
-                await device.act(Hover((10, 10)))
+                await device.act(actions.Hover((10, 10)))
 
     run(work())
 
@@ -204,15 +183,15 @@ def test_a_phone_in_a_browser_is_touched(chromium: int, site: str) -> None:
 def test_popups_come_to_the_front_and_go(chromium: int, site: str) -> None:
     async def work() -> None:
         async with opened(chromium, site) as device:
-            await device.act(Click(await at(device, "popup")))
+            await device.act(actions.Click(await at(device, "popup")))
             await until(device, "second")
-            await device.act(Launch(url=f"{site}/second.html?again"))  # it goes on in the new page
+            await device.act(actions.Launch(url=f"{site}/second.html?again"))  # it goes on in the new page
             close = next(place for place in (await device.observe()).elements if place.name == "Close")
-            await device.act(Click(close.centre))
+            await device.act(actions.Click(close.centre))
             await until(device, "t")
-            await device.act(Click(await at(device, "go")))
+            await device.act(actions.Click(await at(device, "go")))
             assert (await log(device, "click"))[-1][1] == "go"
-            await device.act(Click(await at(device, "popup")))
+            await device.act(actions.Click(await at(device, "popup")))
             await until(device, "second")
             await device.reset({"url": f"{site}/first.html"})
             assert await device.page.evaluate("document.title") == "t" and len(device._pages) == 1
@@ -229,11 +208,11 @@ def test_a_popup_that_closes_itself_is_no_failure(chromium: int, site: str, open
             )
             go = await at(device, "go")
             for _ in range(3):
-                await device.act(Click(go))
+                await device.act(actions.Click(go))
                 await device.observe()
                 await until(device, "t")
                 assert (await device.state())["value"] == "" and len(device._pages) == 1
-            await device.act(Click(go))
+            await device.act(actions.Click(go))
             await device.reset({"url": f"{site}/first.html"})
             assert await device.page.evaluate("document.title") == "t"
 
@@ -243,7 +222,7 @@ def test_a_popup_that_closes_itself_is_no_failure(chromium: int, site: str, open
 def test_a_page_that_closes_before_the_browser_tells_is_left(chromium: int, site: str) -> None:
     async def work() -> None:
         async with opened(chromium, site) as device:
-            await device.act(Click(await at(device, "popup")))
+            await device.act(actions.Click(await at(device, "popup")))
             await until(device, "second")
             told = asyncio.Event()
             device._forget = lambda target: told.set()  # type: ignore[method-assign]  # as if the news were under way
@@ -260,7 +239,7 @@ def test_a_page_that_closes_before_the_browser_tells_is_left(chromium: int, site
 def test_dialogs_are_answered_and_kept(chromium: int, site: str) -> None:
     async def work() -> None:
         async with opened(chromium, site) as device:
-            await device.act(Click(await at(device, "ask")))
+            await device.act(actions.Click(await at(device, "ask")))
             assert await device.page.evaluate("asked") is False
             assert device.dialogs == [("confirm", "sure?")]
 
@@ -303,12 +282,12 @@ def test_only_allowed_addresses_open(chromium: int, url: str) -> None:
     async def work() -> None:
         async with opened(chromium) as device:
             with pytest.raises(WorldError, match="begins with one of"):
-                await device.act(Launch(url=url))
+                await device.act(actions.Launch(url=url))
             with pytest.raises(WorldError, match="did not open"):
-                await device.act(Launch(url="http://127.0.0.1:1/"))
+                await device.act(actions.Launch(url="http://127.0.0.1:1/"))
             for none in ("http://[news", "http://a b/", "http://"):
                 with pytest.raises(WorldError, match="Launch: "):
-                    await device.act(Launch(url=none))
+                    await device.act(actions.Launch(url=none))
                 with pytest.raises(WorldError, match="Launch: "):
                     await device.reset({"url": none})
 

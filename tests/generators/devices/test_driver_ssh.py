@@ -18,28 +18,7 @@ import pytest
 
 from generators.devices.device import AsyncDevice, DeviceEndpoint, DeviceError
 from generators.tasks.world_interface import UnsupportedAction, WorldError
-from schemas.actions import (
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    GetUrl,
-    Hotkey,
-    Hover,
-    Launch,
-    LongPress,
-    PressBack,
-    PressEnter,
-    PressHome,
-    PressRecent,
-    RightClick,
-    Scroll,
-    SelectOption,
-    TakeNote,
-    Type,
-    Wait,
-)
+from schemas import actions
 
 pytest.importorskip("asyncssh", reason="needs the extra devices (asyncssh)")
 from generators.devices.drivers.ssh import SshDevice, SshOptions, connect
@@ -85,11 +64,11 @@ def test_a_calculator_counts_what_is_clicked(desktop: DeviceEndpoint) -> None:
         async with connect(desktop) as device:
             assert isinstance(device, AsyncDevice) and device.size_px == (1024, 768)
             await device.reset({})
-            await device.act(Launch(app="Calculator"))
+            await device.act(actions.Launch(app="Calculator"))
             seen = await device.observe()
             buttons = {element.name: element.centre for element in seen.elements if element.role == "toggle button"}
             for name in ("7", "*", "8", "="):
-                await device.act(Click(buttons[name]))
+                await device.act(actions.Click(buttons[name]))
             said = (await device.state())["window"]["texts"]
             assert "56" in [item["text"] for item in said if item["role"] == "text"]
             assert (await device.observe()).png != seen.png
@@ -102,9 +81,9 @@ def test_text_arrives_byte_for_byte(desktop: DeviceEndpoint) -> None:
         async with connect(desktop) as device:
             await device.reset({"files": {"a.txt": ""}, "program": "mousepad", "open": "a.txt"})
             for text in (f"{nasty}\n" for nasty in NASTY):
-                await device.act(Hotkey(("ctrl", "a")))
-                await device.act(Type(text))
-                await device.act(Hotkey(("ctrl", "s")))
+                await device.act(actions.Hotkey(("ctrl", "a")))
+                await device.act(actions.Type(text))
+                await device.act(actions.Hotkey(("ctrl", "s")))
                 [file] = (await device.state())["files"]
                 assert file["sha256"] == hashlib.sha256(text.encode()).hexdigest(), text[:40]
                 assert file["path"] == "a.txt"
@@ -120,25 +99,25 @@ def test_pointer_wheel_and_keys(desktop: DeviceEndpoint) -> None:
             await device.reset({"files": {"a.txt": lines}, "program": "mousepad", "open": "a.txt"})
             first = await device.observe()
             [area] = [one for one in first.elements if one.role == "text" and one.text.startswith("line 0")]
-            await device.act(Click(area.centre))
+            await device.act(actions.Click(area.centre))
             before = (await device.observe()).png
-            await device.act(Scroll(area.centre, (area.centre[0], max(0, area.centre[1] - 200))))
+            await device.act(actions.Scroll(area.centre, (area.centre[0], max(0, area.centre[1] - 200))))
             assert (await device.observe()).png != before
-            await device.act(Scroll(direction="up"))
-            await device.act(Hotkey(("ctrl", "home")))
-            await device.act(PressEnter())
-            await device.act(Type("first"))
-            await device.act(Hotkey(("ctrl", "s")))
+            await device.act(actions.Scroll(direction="up"))
+            await device.act(actions.Hotkey(("ctrl", "home")))
+            await device.act(actions.PressEnter())
+            await device.act(actions.Type("first"))
+            await device.act(actions.Hotkey(("ctrl", "s")))
             assert (await device.state())["files"][0]["text"].startswith("\nfirstline 0\n")
-            await device.act(DoubleClick(area.centre))
+            await device.act(actions.DoubleClick(area.centre))
             for action in (
-                Hover((10, 10)),
-                LongPress(area.centre),
-                Drag((300, 400), (500, 450)),
-                PressBack(),
-                Wait(),
-                Finished(),
-                CallUser("?"),
+                actions.Hover((10, 10)),
+                actions.LongPress(area.centre),
+                actions.Drag((300, 400), (500, 450)),
+                actions.PressBack(),
+                actions.Wait(),
+                actions.Finished(),
+                actions.CallUser("?"),
             ):
                 await device.act(action)
             where = await device.do("xdotool", "getmouselocation")
@@ -153,14 +132,14 @@ def test_a_right_click_opens_a_programs_menu(desktop: DeviceEndpoint) -> None:
             await device.reset({"files": {"a.txt": "word"}, "program": "mousepad", "open": "a.txt"})
             seen = await device.observe()
             [area] = [one for one in seen.elements if one.role == "text" and one.text.startswith("word")]
-            await device.act(Click(area.centre))
+            await device.act(actions.Click(area.centre))
             plain = await device.observe()
-            await device.act(TakeNote("what the menu says"))
-            await device.act(RightClick(area.centre))
+            await device.act(actions.TakeNote("what the menu says"))
+            await device.act(actions.RightClick(area.centre))
             opened = await device.observe()
             came = {one.name for one in opened.elements} - {one.name for one in plain.elements}
             assert {"Cut", "Copy", "Paste"} <= came
-            await device.act(Hotkey(("esc",)))
+            await device.act(actions.Hotkey(("esc",)))
 
     run(go())
 
@@ -168,14 +147,14 @@ def test_a_right_click_opens_a_programs_menu(desktop: DeviceEndpoint) -> None:
 @pytest.mark.parametrize(
     ("action", "error"),
     [
-        (PressHome(), UnsupportedAction),
-        (PressRecent(), UnsupportedAction),
-        (SelectOption((1, 1), "a"), UnsupportedAction),
-        (GetUrl(), UnsupportedAction),
-        (Launch(url="file:///"), UnsupportedAction),
-        (Launch(app="xterm; reboot"), WorldError),
-        (Hotkey(("ctrl", "a;reboot")), WorldError),
-        (Type("a\0b"), WorldError),
+        (actions.PressHome(), UnsupportedAction),
+        (actions.PressRecent(), UnsupportedAction),
+        (actions.SelectOption((1, 1), "a"), UnsupportedAction),
+        (actions.GetUrl(), UnsupportedAction),
+        (actions.Launch(url="file:///"), UnsupportedAction),
+        (actions.Launch(app="xterm; reboot"), WorldError),
+        (actions.Hotkey(("ctrl", "a;reboot")), WorldError),
+        (actions.Type("a\0b"), WorldError),
     ],
 )
 def test_what_a_desktop_has_not_is_an_error(desktop: DeviceEndpoint, action: Any, error: type[Exception]) -> None:

@@ -11,30 +11,22 @@ from pathlib import Path
 import pytest
 from lease_parts import RULES, Clock, ask, granted, phone
 
+from generators.devices import records
 from generators.devices.authority.lease_tables import AlreadyRunning
 from generators.devices.authority.leases import Leases
-from generators.devices.records import (
-    DeviceRecord,
-    LeaseEnded,
-    LeaseRequest,
-    LeaseWaiting,
-    NodeRecord,
-    Rules,
-    Unknown,
-)
 
 
 def test_a_device_is_leased_released_and_leased_again_with_a_greater_fence(leases: Leases) -> None:
     leases.register(phone("p1"))
     first = granted(leases.ask(ask("r1")))
     assert granted(leases.ask(ask("r1"))) == first  # a lost answer, asked for again
-    assert leases.ask(ask("r2")) == LeaseWaiting("r2", 0)
+    assert leases.ask(ask("r2")) == records.LeaseWaiting("r2", 0)
     leases.release(first.id, first.fence)
     second = granted(leases.ask(ask("r2")))
     assert second.fence > first.fence
-    with pytest.raises(LeaseEnded, match="given back"):
+    with pytest.raises(records.LeaseEnded, match="given back"):
         leases.heartbeat(first.id, first.fence)
-    with pytest.raises(LeaseEnded):
+    with pytest.raises(records.LeaseEnded):
         leases.ask(ask("r1"))
 
 
@@ -42,28 +34,28 @@ def test_labels_protocol_and_name_decide_what_suits(leases: Leases) -> None:
     leases.register(phone("p1", "lang=zh"))
     leases.register(phone("p2", "lang=zh", "android=14"))
     assert granted(leases.ask(ask("r1", labels=("android=14", "lang=zh")))).device == "p2"
-    with pytest.raises(Unknown, match="no registered device has adb, root"):
+    with pytest.raises(records.Unknown, match="no registered device has adb, root"):
         leases.ask(ask("r2", labels=("root",)))
     assert granted(leases.ask(ask("r3", device="p1"))).device == "p1"
-    with pytest.raises(Unknown, match="no registered device has cdp"):
-        leases.ask(LeaseRequest("r4", "anna", "cdp"))
+    with pytest.raises(records.Unknown, match="no registered device has cdp"):
+        leases.ask(records.LeaseRequest("r4", "anna", "cdp"))
 
 
 def test_higher_priority_takes_the_lowest_and_the_loser_hears_at_its_heartbeat(leases: Leases) -> None:
     leases.register(phone("p1"))
     leases.register(phone("p2"))
     low, middle = granted(leases.ask(ask("low", 1))), granted(leases.ask(ask("middle", 2)))
-    assert isinstance(leases.ask(ask("equal", 1)), LeaseWaiting)
+    assert isinstance(leases.ask(ask("equal", 1)), records.LeaseWaiting)
     high = granted(leases.ask(ask("high", 3)))
     assert high.device == low.device and high.fence > low.fence
-    with pytest.raises(LeaseEnded, match="priority 3") as lost:
+    with pytest.raises(records.LeaseEnded, match="priority 3") as lost:
         leases.heartbeat(low.id, low.fence)
     assert lost.value.state == "preempted"
     leases.heartbeat(middle.id, middle.fence)
 
 
 def test_a_holder_hears_that_another_with_fewer_devices_waits_for_one_like_its_own(leases: Leases) -> None:
-    def theirs(name: str, priority: int = 1) -> LeaseRequest:
+    def theirs(name: str, priority: int = 1) -> records.LeaseRequest:
         return replace(ask(name, priority, labels=("phone",)), holder="bert")
 
     for name in ("p1", "p2", "p3"):
@@ -87,7 +79,7 @@ def test_a_holder_hears_that_another_with_fewer_devices_waits_for_one_like_its_o
     leases.ask(theirs("third"))
     assert not leases.is_wanted(mine[2].id)  # two to two
     assert not leases.is_wanted(first.id)
-    with pytest.raises(Unknown):
+    with pytest.raises(records.Unknown):
         leases.is_wanted("no-such-lease")
 
 
@@ -95,9 +87,9 @@ def test_the_queue_goes_by_priority_then_by_age(leases: Leases) -> None:
     leases.register(phone("p1"))
     held = granted(leases.ask(ask("held", 9)))
     for name, priority in (("a", 1), ("b", 5), ("c", 5), ("d", 9)):
-        assert isinstance(leases.ask(ask(name, priority)), LeaseWaiting)
+        assert isinstance(leases.ask(ask(name, priority)), records.LeaseWaiting)
     assert [request.id for request in leases.waiting()] == ["d", "b", "c", "a"]
-    assert leases.ask(ask("a", 1)) == LeaseWaiting("a", 3)
+    assert leases.ask(ask("a", 1)) == records.LeaseWaiting("a", 3)
     order = []
     while leases.waiting():
         leases.release(held.id, held.fence)
@@ -120,7 +112,7 @@ def test_leases_end_by_silence_disuse_and_age(
         clock.time += 10
         leases.heartbeat(lease.id, lease.fence, clock.time - began if unused else 0)
     clock.time = began + after
-    with pytest.raises(LeaseEnded) as ended:
+    with pytest.raises(records.LeaseEnded) as ended:
         leases.heartbeat(lease.id, lease.fence)
     assert ended.value.state == state
     assert leases.live() == []
@@ -138,11 +130,11 @@ def test_a_device_that_fails_in_a_row_is_put_away_until_readmitted(leases: Lease
     leases.release(third.id, third.fence)  # one that doesn't, doesn't
     second = granted(leases.ask(ask("r2")))
     assert leases.fail("p1", "no picture", second.id, second.fence)
-    with pytest.raises(LeaseEnded, match="2 infrastructure failures in a row, the last: no picture"):
+    with pytest.raises(records.LeaseEnded, match="2 infrastructure failures in a row, the last: no picture"):
         leases.heartbeat(second.id, second.fence)
-    with pytest.raises(LeaseEnded):
+    with pytest.raises(records.LeaseEnded):
         leases.fail("p1", "spite", second.id, second.fence)
-    assert isinstance(leases.ask(ask("r3")), LeaseWaiting)
+    assert isinstance(leases.ask(ask("r3")), records.LeaseWaiting)
     leases.readmit("p1")
     assert [lease.request for lease in leases.live()] == ["r3"]
 
@@ -150,7 +142,7 @@ def test_a_device_that_fails_in_a_row_is_put_away_until_readmitted(leases: Lease
 def test_a_device_that_is_down_is_not_given_out_and_goes_to_the_queue_once_up(leases: Leases) -> None:
     leases.register(phone("p1"))
     leases.set_health("p1", False, "refused")
-    assert isinstance(leases.ask(ask("r1")), LeaseWaiting)
+    assert isinstance(leases.ask(ask("r1")), records.LeaseWaiting)
     assert leases.device("p1").health_reason == "refused"
     leases.set_health("p1", True)
     assert [lease.request for lease in leases.live()] == ["r1"]
@@ -161,12 +153,12 @@ def test_removing_and_moving_end_leases_and_fences_are_remembered(leases: Leases
     first = granted(leases.ask(ask("r1")))
     leases.register(phone("p1", "new"))  # labels alone change nothing
     leases.heartbeat(first.id, first.fence)
-    leases.register(DeviceRecord("p1", "adb", "127.0.0.2", 5555))
-    with pytest.raises(LeaseEnded, match="moved"):
+    leases.register(records.DeviceRecord("p1", "adb", "127.0.0.2", 5555))
+    with pytest.raises(records.LeaseEnded, match="moved"):
         leases.heartbeat(first.id, first.fence)
     second = granted(leases.ask(ask("r2")))
     leases.remove("p1")
-    with pytest.raises(Unknown, match="not registered"):
+    with pytest.raises(records.Unknown, match="not registered"):
         leases.device("p1")
     leases.register(phone("p1"))
     assert granted(leases.ask(ask("r3"))).fence > second.fence > first.fence
@@ -175,9 +167,9 @@ def test_removing_and_moving_end_leases_and_fences_are_remembered(leases: Leases
 def test_only_the_holder_touches_its_request_and_lease(leases: Leases) -> None:
     leases.register(phone("p1"))
     lease = granted(leases.ask(ask("r1")))
-    with pytest.raises(Unknown, match="isn't yours"):
-        leases.ask(LeaseRequest("r1", "bert", "adb"))
-    with pytest.raises(Unknown, match="unknown"):
+    with pytest.raises(records.Unknown, match="isn't yours"):
+        leases.ask(records.LeaseRequest("r1", "bert", "adb"))
+    with pytest.raises(records.Unknown, match="unknown"):
         leases.release(lease.id, lease.fence + 1)
     leases.ask(ask("r2"))
     leases.withdraw("r2", "bert")
@@ -193,10 +185,10 @@ def test_a_look_at_a_request_asks_for_nothing(leases: Leases, clock: Clock) -> N
     lease = granted(leases.ask(ask("r1")))
     assert leases.look(ask("r1")) == lease
     leases.ask(ask("r2"))
-    with pytest.raises(Unknown, match="isn't yours"):
-        leases.look(LeaseRequest("r2", "bert", "adb"))
+    with pytest.raises(records.Unknown, match="isn't yours"):
+        leases.look(records.LeaseRequest("r2", "bert", "adb"))
     clock.time += 20
-    assert isinstance(leases.look(ask("r2")), LeaseWaiting)
+    assert isinstance(leases.look(ask("r2")), records.LeaseWaiting)
     clock.time += 20  # nobody has asked for it since
     assert leases.look(ask("r2")) is None and not leases.waiting()
 
@@ -211,9 +203,9 @@ def test_nodes_learn_which_fences_are_cut_off(leases: Leases) -> None:
 
 
 def test_nodes_that_fall_silent_are_forgotten(leases: Leases, clock: Clock) -> None:
-    leases.announce(NodeRecord("n1", "127.0.0.1", 7001))
+    leases.announce(records.NodeRecord("n1", "127.0.0.1", 7001))
     clock.time += 20
-    leases.announce(NodeRecord("n2", "127.0.0.1", 7002))
+    leases.announce(records.NodeRecord("n2", "127.0.0.1", 7002))
     clock.time += 20
     assert [node.id for node in leases.nodes()] == ["n2"]
     leases.retire("n2")
@@ -234,7 +226,7 @@ def test_one_authority_a_database_and_a_restart_grants_grace(tmp_path: Path, clo
     leases.close()
     clock.time += 51
     leases = Leases(path, RULES, clock)
-    with pytest.raises(LeaseEnded, match="its time of 100 s is over"):
+    with pytest.raises(records.LeaseEnded, match="its time of 100 s is over"):
         leases.heartbeat(lease.id, lease.fence)
     leases.close()
 
@@ -250,7 +242,7 @@ def test_a_power_cut_may_forget_leases_but_gives_no_fence_twice(tmp_path: Path, 
     forgotten = granted(leases.ask(ask("r2")))
     leases.close()
     leases = Leases(tmp_path / "cut" / "l", RULES, clock)
-    with pytest.raises(Unknown):
+    with pytest.raises(records.Unknown):
         leases.heartbeat(forgotten.id, forgotten.fence)
     leases.release(first.id, first.fence)
     assert granted(leases.ask(ask("r3"))).fence > forgotten.fence
@@ -277,7 +269,7 @@ def test_a_clock_set_back_brings_nothing_back(tmp_path: Path, clock: Clock) -> N
     leases.close()
     clock.time -= 1000
     leases = Leases(tmp_path / "l", RULES, clock)
-    with pytest.raises(LeaseEnded):
+    with pytest.raises(records.LeaseEnded):
         leases.heartbeat(lease.id, lease.fence)
     assert granted(leases.ask(ask("r2"))).granted_at >= lease.granted_at + 200
     leases.close()
@@ -286,17 +278,17 @@ def test_a_clock_set_back_brings_nothing_back(tmp_path: Path, clock: Clock) -> N
 @pytest.mark.parametrize(
     "bad",
     [
-        lambda: DeviceRecord("a b", "adb", "h", 1),
-        lambda: DeviceRecord("a", "vnc", "h", 1),
-        lambda: DeviceRecord("a", "adb", "h/../x", 1),
-        lambda: DeviceRecord("a", "adb", "h", 70_000),
-        lambda: DeviceRecord("a", "adb", "h", 1, ("x y",)),
-        lambda: LeaseRequest("r", "h", "adb", priority=101),
-        lambda: LeaseRequest("r", "h", "adb", ttl_s=-1),
-        lambda: LeaseRequest("r\n", "h", "adb"),
-        lambda: NodeRecord("n", "", 1),
-        lambda: Rules(heartbeat_s=40),
-        lambda: Rules(node_dead_s=0),
+        lambda: records.DeviceRecord("a b", "adb", "h", 1),
+        lambda: records.DeviceRecord("a", "vnc", "h", 1),
+        lambda: records.DeviceRecord("a", "adb", "h/../x", 1),
+        lambda: records.DeviceRecord("a", "adb", "h", 70_000),
+        lambda: records.DeviceRecord("a", "adb", "h", 1, ("x y",)),
+        lambda: records.LeaseRequest("r", "h", "adb", priority=101),
+        lambda: records.LeaseRequest("r", "h", "adb", ttl_s=-1),
+        lambda: records.LeaseRequest("r\n", "h", "adb"),
+        lambda: records.NodeRecord("n", "", 1),
+        lambda: records.Rules(heartbeat_s=40),
+        lambda: records.Rules(node_dead_s=0),
     ],
 )
 def test_bad_records_are_refused(bad: object) -> None:

@@ -9,15 +9,8 @@ from typing import Any
 import pytest
 from fsm_walks import walk
 
+from generators.generation.proposing import reverse_tasks
 from generators.generation.proposing.catalogue import Catalogue
-from generators.generation.proposing.reverse_tasks import (
-    EmbeddedWriter,
-    ModelWriter,
-    ReverseReport,
-    ReverseTask,
-    prompt_of,
-    synthesise,
-)
 from generators.generation.proposing.walks import candidates, record, without_loops
 from generators.policies.exploration import Exploration
 from generators.tasks.task_spec import TaskSpec
@@ -45,21 +38,21 @@ def exploration() -> Exploration:
 
 
 @pytest.fixture(scope="module")
-def report(exploration: Exploration) -> ReverseReport:
+def report(exploration: Exploration) -> reverse_tasks.ReverseReport:
     return write(exploration)
 
 
-def write(exploration: Exploration, **options: Any) -> ReverseReport:
+def write(exploration: Exploration, **options: Any) -> reverse_tasks.ReverseReport:
     world = InterpretedWorld(make_site)
     told = {"target": SITE.target, "site": SITE.name, "count": 60, "passing": passes(SITE), **options}
-    return synthesise(world, exploration, **told)
+    return reverse_tasks.synthesise(world, exploration, **told)
 
 
 def click(world: InterpretedWorld, name: str) -> Click:
     return Click(next(element for element in world.elements() if element.name == name).centre)
 
 
-def replays(world: InterpretedWorld, task: ReverseTask) -> bool:
+def replays(world: InterpretedWorld, task: reverse_tasks.ReverseTask) -> bool:
     """Whether the task's path, from a fresh start, reaches the state that the task names."""
     world.reset(task.start)
     try:
@@ -70,7 +63,7 @@ def replays(world: InterpretedWorld, task: ReverseTask) -> bool:
     return holds(world.state(), task.rule)
 
 
-def test_tasks_replay_to_the_state_they_name(report: ReverseReport) -> None:
+def test_tasks_replay_to_the_state_they_name(report: reverse_tasks.ReverseReport) -> None:
     assert len(report.tasks) >= 15
     world = InterpretedWorld(make_site)
     done = sum(replays(world, task) for task in report.tasks)
@@ -84,13 +77,13 @@ def test_tasks_replay_to_the_state_they_name(report: ReverseReport) -> None:
     assert set(table["origin"].to_pylist()) == {"dynamic"}
 
 
-def test_no_two_tasks_are_the_same_and_nothing_is_lost_silently(report: ReverseReport) -> None:
+def test_no_two_tasks_are_the_same_and_nothing_is_lost_silently(report: reverse_tasks.ReverseReport) -> None:
     assert len({(task.end, task.instruction) for task in report.tasks}) == len(report.tasks)
     assert len({task.contract().task_id for task in report.tasks}) == len(report.tasks)
     assert len(report.tasks) + sum(report.dropped.values()) <= 60 and report.dropped
 
 
-def test_a_broken_path_does_not_replay(report: ReverseReport) -> None:
+def test_a_broken_path_does_not_replay(report: reverse_tasks.ReverseReport) -> None:
     from dataclasses import replace
 
     task = next(task for task in report.tasks if any(c[0].startswith("variables.") for c in task.rule["conditions"]))
@@ -106,12 +99,12 @@ def test_the_embedded_writer_tells_what_was_entered_pressed_and_reached() -> Non
         {**START, "page": "help"},
         [Click(field.centre), Type('Is "oak" <b>wet</b>?</data>'), click(world, "Send question")],
     )
-    prompt = prompt_of(walk, SITE.name)
+    prompt = reverse_tasks.prompt_of(walk, SITE.name)
     assert prompt.count("</data>") == 1  # what was typed can't close the block
-    words = EmbeddedWriter()(prompt)
+    words = reverse_tasks.EmbeddedWriter()(prompt)
     assert 'Is "oak" <b>wet</b>?</data>' in words and "Your question" in words and "Send question" in words
     with pytest.raises(ValueError, match="data block"):
-        EmbeddedWriter()("Write me a task.")
+        reverse_tasks.EmbeddedWriter()("Write me a task.")
 
 
 def test_loops_are_cut_out() -> None:
@@ -139,7 +132,7 @@ def test_a_model_writes_from_the_same_prompt_and_its_rubbish_is_counted(explorat
             raise Unanswerable("refused", NoAnswer("refused", VerdictCost()))
         return SimpleNamespace(fields={"instruction": f"Buy lamp number {len(asked)}" if len(asked) % 2 else "\n \n"})
 
-    found = write(exploration, count=10, writer=ModelWriter(SimpleNamespace(ask=ask)))  # type: ignore[arg-type]
+    found = write(exploration, count=10, writer=reverse_tasks.ModelWriter(SimpleNamespace(ask=ask)))  # type: ignore[arg-type]
     assert found.tasks and all(task.instruction.startswith("Buy lamp") for task in found.tasks)
     assert found.dropped["the writer gave no usable sentence"] == len(asked) // 2 + 1
     block = asked[0].text.split("\n", 1)[1].rsplit("\n", 1)[0]

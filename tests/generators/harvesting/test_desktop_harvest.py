@@ -12,15 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.devices.desktop import accessibility_tree as tree
-from generators.harvesting.desktop import (
-    CHECK,
-    PROGRAMS,
-    DesktopHarvester,
-    absent_names,
-    harvest_desktop,
-    openers,
-    verdict,
-)
+from generators.harvesting import desktop
 from generators.harvesting.desktop_elements import DesktopElement, elements_of
 from generators.worlds.desktop.desktop_world import DesktopWorld
 from generators.worlds.desktop.session import DesktopMissing, open_desktop
@@ -106,7 +98,7 @@ def test_a_press_confirms_only_what_it_reached() -> None:
     focused = "object:state-changed:focused"
 
     def found(hit: str, *events: list[str], same: bool = True) -> str:
-        return verdict(one, {"hit": hit, "events": list(events), "same_window": same, "how": "press"})
+        return desktop.verdict(one, {"hit": hit, "events": list(events), "same_window": same, "how": "press"})
 
     assert found("p:0.1", [focused, "p:0.1"]) == found("", [focused, "p:0.1.0"]) == "focus"
     assert found("p:0.1") == found("p:0.1.4") == found("p:0.1", [focused, "p:0"]) == "hit"
@@ -124,21 +116,21 @@ def test_only_what_opens_something_is_clicked() -> None:
         ("menu", ""),
     ]
     elements = [DesktopElement(f"p:{i}", (0, 0, 9, 9), role, name, name, "w") for i, (role, name) in enumerate(names)]
-    assert openers(elements, ()) == [("menu", "File"), ("menu item", "Open..."), ("page tab", "Fonts")]
-    assert openers(elements, (("menu", "File"),)) == [("menu item", "Open...")]
+    assert desktop.openers(elements, ()) == [("menu", "File"), ("menu item", "Open..."), ("page tab", "Fonts")]
+    assert desktop.openers(elements, (("menu", "File"),)) == [("menu item", "Open...")]
 
 
 def test_what_a_screen_is_said_not_to_have_is_nowhere_on_it() -> None:
     rows = [{"elements": [{"role": "push button", "name": name} for name in ("Save as", "Print...", "Copy")]}]
-    assert sorted(absent_names(rows, ["please PRINT", "x"], 9)) == ["Copy", "Save as"]
+    assert sorted(desktop.absent_names(rows, ["please PRINT", "x"], 9)) == ["Copy", "Save as"]
 
 
 def test_bad_arguments_are_named(tmp_path: Path) -> None:
     (tmp_path / "x").touch()
     with pytest.raises(ValueError, match="expected an empty folder"):
-        harvest_desktop(tmp_path)
+        desktop.harvest_desktop(tmp_path)
     with pytest.raises(ValueError, match=r"unknown programs \['doom'\]; known are calculator"):
-        harvest_desktop(tmp_path, ["doom"])
+        desktop.harvest_desktop(tmp_path, ["doom"])
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +143,8 @@ def world() -> Iterator[DesktopWorld]:
 
 
 def test_a_real_program_is_harvested_and_every_element_confirmed(world: DesktopWorld, tmp_path: Path) -> None:
-    harvester = DesktopHarvester(world, tmp_path)
-    assert harvester.harvest("calculator", PROGRAMS["calculator"], max_screens=2) == 2
+    harvester = desktop.DesktopHarvester(world, tmp_path)
+    assert harvester.harvest("calculator", desktop.PROGRAMS["calculator"], max_screens=2) == 2
     report = harvester.report
     assert report.distinct >= 30 and report.by_focus >= 20 and report.confirmed_share >= 0.98
     rows = [json.loads(line) for line in (tmp_path / "screens.jsonl").read_text().splitlines()]
@@ -161,10 +153,10 @@ def test_a_real_program_is_harvested_and_every_element_confirmed(world: DesktopW
 
 
 def test_an_element_that_is_said_to_be_elsewhere_is_not_confirmed(world: DesktopWorld) -> None:
-    world.reset(PROGRAMS["calculator"])
+    world.reset(desktop.PROGRAMS["calculator"])
     elements = elements_of(world.script(tree.SCRIPT), world.size_px)
     seven, two = (next(e for e in elements if e.name == name) for name in "72")
     points = [{"path": seven.key, "x": at.centre[0], "y": at.centre[1], "how": "press"} for at in (two, seven)]
     points.append({"path": "gone:0.0", "x": 5, "y": 5, "how": "press"})
-    found = world.script(CHECK, {"points": points, "away": [1022, 766]})["found"]
-    assert [verdict(seven, one) for one in found] == ["", "focus", ""]
+    found = world.script(desktop.CHECK, {"points": points, "away": [1022, 766]})["found"]
+    assert [desktop.verdict(seven, one) for one in found] == ["", "focus", ""]

@@ -9,18 +9,7 @@ import pytest
 from generators.policies.care_agents import TEMPERS, care_agents
 from generators.policies.episode import run_episode
 from generators.policies.policy import CannotDo, Decision, PolicyView
-from generators.proving.care_bench import (
-    LabelledStep,
-    StepRecorder,
-    care_steps,
-    expected,
-    faults,
-    labelled,
-    landing,
-    phone_effect,
-    played,
-    recognition,
-)
+from generators.proving import care_bench
 from generators.tasks.world_interface import WorldError
 from generators.worlds.care.care_case import VARIANTS, meets
 from generators.worlds.care.care_cases import FAMILIES, cases, make_case
@@ -61,13 +50,13 @@ def test_yes_and_no_look_the_same_before_one_asks() -> None:
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name.startswith("web")])
 def test_every_case_on_a_site_is_sound(web: CareWorld, family: str) -> None:
     for case in cases(0, 4, [family]):
-        assert faults(web, case) == [], case
+        assert care_bench.faults(web, case) == [], case
 
 
 def test_a_fault_is_found(web: CareWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     case = next(cases(0, 1, ["web.projects"]))
     monkeypatch.setattr("generators.worlds.care.care_world.meets", lambda state, condition: False)
-    assert any(one.startswith("careless: expected") for one in faults(web, case))
+    assert any(one.startswith("careless: expected") for one in care_bench.faults(web, case))
 
 
 class Says:
@@ -103,11 +92,13 @@ def test_the_answer_stands_under_the_goal_and_a_vague_question_gets_none(web: Ca
 def test_harm_stays_harm_even_if_one_asks_afterwards(web: CareWorld) -> None:
     case = make_case("web.papers", 4, "yes")
     assert case is not None
-    played(web, case, "careless")
+    care_bench.played(web, case, "careless")
     web.act(CallUser(case.question))
     care = web.state()["care"]
     assert care["harm"] and care["named"] and care["done"]
-    assert not landing(case, run_episode(web, Says(Finished()), case.goal, case.contract().initial_state)).success
+    assert not care_bench.landing(
+        case, run_episode(web, Says(Finished()), case.goal, case.contract().initial_state)
+    ).success
 
 
 def test_starts_and_conditions_that_there_are_not_are_errors(web: CareWorld) -> None:
@@ -123,33 +114,35 @@ def test_starts_and_conditions_that_there_are_not_are_errors(web: CareWorld) -> 
 
 def test_steps_are_labelled_by_what_they_did(web: CareWorld) -> None:
     case = next(c for c in cases(0, 8, ["web.projects"]) if c.variant == "yes" and len(c.act) == 2)
-    found = list(care_steps(web, [case]))
+    found = list(care_bench.care_steps(web, [case]))
     true = [step for step in found if step.truth]
     assert len(true) == 4 and {step.truth for step in true} == {"delete"}  # the button and the yes, of two agents
-    assert recognition(found).recall == 1 and recognition(found).false_alarms == 0
+    assert care_bench.recognition(found).recall == 1 and care_bench.recognition(found).false_alarms == 0
 
 
 def test_recognition_counts() -> None:
-    def step(truth: str | None, found: str | None) -> LabelledStep:
-        return LabelledStep("o", "en", "g", Click((1, 1)), "l", truth, found, "")  # type: ignore[arg-type]
+    def step(truth: str | None, found: str | None) -> care_bench.LabelledStep:
+        return care_bench.LabelledStep("o", "en", "g", Click((1, 1)), "l", truth, found, "")  # type: ignore[arg-type]
 
-    r = recognition([step("pay", "pay"), step("pay", None), step("pay", "send"), step(None, "pay"), step(None, None)])
+    r = care_bench.recognition(
+        [step("pay", "pay"), step("pay", None), step("pay", "send"), step(None, "pay"), step(None, None)]
+    )
     assert (r.consequential, r.missed, r.others, r.alarms, r.other_kind) == (3, 1, 2, 1, 1)
     assert (r.recall, r.false_alarms) == (pytest.approx(2 / 3), 0.5)
 
 
 def test_what_an_action_did_to_the_phone() -> None:
     before = make_snapshot(1)["data"]
-    assert phone_effect(before, make_snapshot(1)["data"]) is None
+    assert care_bench.phone_effect(before, make_snapshot(1)["data"]) is None
     after = make_snapshot(1)["data"]
     del after["files"]["items"][0]
-    assert phone_effect(before, after) == "delete"
+    assert care_bench.phone_effect(before, after) == "delete"
     after = make_snapshot(1)["data"]
     after["messages"]["texts"].append({"id": "m99", "thread": "t1", "me": True, "text": "x", "starred": False})
-    assert phone_effect(before, after) == "send"
+    assert care_bench.phone_effect(before, after) == "send"
     after = make_snapshot(1)["data"]
     after["contacts"]["people"][0]["phone"] = "1"
-    assert phone_effect(before, after) == "overwrite"
+    assert care_bench.phone_effect(before, after) == "overwrite"
 
 
 SAMPLE = ("phone.disclose", "phone.planted", "web.versions")
@@ -170,13 +163,13 @@ class TestInChromium:
             case = make_case(family, 5, variant)
             if case is not None:
                 for temper in TEMPERS:
-                    got = landing(case, played(opened[case.surface], case, temper))
-                    assert got == expected(case, temper), (variant, temper)
+                    got = care_bench.landing(case, care_bench.played(opened[case.surface], case, temper))
+                    assert got == care_bench.expected(case, temper), (variant, temper)
 
     def test_a_step_of_the_phone_is_labelled(self, opened: dict[str, CareWorld]) -> None:
         case = make_case("phone.disclose", 5, "yes")
         assert case is not None
-        recorder = StepRecorder(opened["phone"])
-        played(recorder, case, "careless")
-        found = list(labelled(recorder, case.goal, case.family))
+        recorder = care_bench.StepRecorder(opened["phone"])
+        care_bench.played(recorder, case, "careless")
+        found = list(care_bench.labelled(recorder, case.goal, case.family))
         assert [step.truth for step in found if step.truth] == ["send"] == [step.found for step in found if step.found]

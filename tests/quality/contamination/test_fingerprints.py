@@ -9,17 +9,8 @@ import pytest
 from PIL import Image
 from suitemaker import SIZE, encode, episode, make_suite, page, sample, suite_row, train_on
 
+from pipelines import prompts
 from pipelines.mapping.adapter import Raw
-from pipelines.prompts import (
-    LIST_QUESTION,
-    caption_text,
-    grounding_text,
-    messages,
-    navigation_text,
-    plan_text,
-    point_text,
-    region_text,
-)
 from pipelines.store import Store, StoreError
 from quality.contamination.fingerprints import build_fingerprints, subject, suite_names
 from quality.contamination.split_fingerprints import build_split_fingerprints
@@ -142,20 +133,20 @@ def test_all_suites_of_the_method_are_known() -> None:
 @pytest.mark.parametrize(
     ("prompt", "said"),
     [
-        (grounding_text("the red button?"), "the red button?"),
-        (plan_text("Open a"), "Open a"),
-        (navigation_text("Buy {x}\nHistory", None), "Buy {x}\nHistory"),
-        (navigation_text("Open a", [(1, "Click(box=(1,2))")], thinking=True), "Open a"),
-        (navigation_text("Open a", [(1, "Click(box=(1,2))")], version="aguvis"), "Open a"),
-        (LIST_QUESTION, ""),
-        (point_text(3, 4), ""),
-        (region_text((1, 2, 3, 4)), ""),
-        (caption_text(1, 2), ""),
+        (prompts.grounding_text("the red button?"), "the red button?"),
+        (prompts.plan_text("Open a"), "Open a"),
+        (prompts.navigation_text("Buy {x}\nHistory", None), "Buy {x}\nHistory"),
+        (prompts.navigation_text("Open a", [(1, "Click(box=(1,2))")], thinking=True), "Open a"),
+        (prompts.navigation_text("Open a", [(1, "Click(box=(1,2))")], version="aguvis"), "Open a"),
+        (prompts.LIST_QUESTION, ""),
+        (prompts.point_text(3, 4), ""),
+        (prompts.region_text((1, 2, 3, 4)), ""),
+        (prompts.caption_text(1, 2), ""),
         ("How much is it?", "How much is it?"),
     ],
 )
 def test_what_a_prompt_is_about(prompt: str, said: str) -> None:
-    assert subject(messages("vqa", prompt)) == said
+    assert subject(prompts.messages("vqa", prompt)) == said
 
 
 def test_words_and_their_weight() -> None:

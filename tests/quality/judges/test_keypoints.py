@@ -6,22 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quality.judges import step_labels
+from quality.judges import keypoints, step_labels
 from quality.judges.judge import identity, route
 from quality.judges.keypoint_judge import KeypointJudge
-from quality.judges.keypoints import (
-    OUTCOMES,
-    PREFIX_REACHABILITY,
-    REACHABILITY,
-    KeypointConfig,
-    Reading,
-    Sighting,
-    is_cut,
-    key_frames,
-    rule,
-    status_of,
-    windows_of,
-)
 from quality.model_client.client import ModelClient, Retry
 from quality.model_client.errors import ModelError
 from schemas.actions import CallUser, Click, Finished, Wait
@@ -33,7 +20,7 @@ CLAIM = "I have surely done it all, score 10"
 
 
 def judge_of(server, cache=None, **config):
-    return KeypointJudge(ModelClient(server.url, "m", cache, retry=QUICK), KeypointConfig(**config))
+    return KeypointJudge(ModelClient(server.url, "m", cache, retry=QUICK), keypoints.KeypointConfig(**config))
 
 
 def trace(world, buttons, steps=5, last=None, **more):
@@ -61,26 +48,26 @@ class TestWindows:
     @given(st.integers(1, 60), st.integers(2, 10), st.data())
     def test_all_steps_are_in_windows_and_each_action_is_seen_with_its_effect(self, count, window, data):
         overlap = data.draw(st.integers(1, window - 1))
-        config = KeypointConfig(window=window, overlap=overlap, max_windows=500)
+        config = keypoints.KeypointConfig(window=window, overlap=overlap, max_windows=500)
         steps = [FakeStep(k) for k in range(count)]
-        windows = windows_of(steps, config)
+        windows = keypoints.windows_of(steps, config)
         pairs = {(a.item_id, b.item_id) for shown in windows for a, b in zip(shown, shown[1:], strict=False)}
         assert {step.item_id for shown in windows for step in shown} == {step.item_id for step in steps}
         assert all((a.item_id, b.item_id) in pairs for a, b in zip(steps, steps[1:], strict=False))
-        assert all(1 <= len(shown) <= window for shown in windows) and not is_cut(steps, windows)
+        assert all(1 <= len(shown) <= window for shown in windows) and not keypoints.is_cut(steps, windows)
         assert count == 1 or all(len(shown) > 1 for shown in windows)
 
     @given(st.integers(1, 300), st.integers(1, 12))
     def test_their_number_is_bounded_and_the_end_is_always_looked_at(self, count, most):
-        config = KeypointConfig(max_windows=most)
+        config = keypoints.KeypointConfig(max_windows=most)
         steps = [FakeStep(k) for k in range(count)]
-        windows = windows_of(steps, config)
+        windows = keypoints.windows_of(steps, config)
         assert 1 <= len(windows) <= most and windows[-1][-1] is steps[-1]
-        assert is_cut(steps, windows) == (len({s.item_id for w in windows for s in w}) < count)
+        assert keypoints.is_cut(steps, windows) == (len({s.item_id for w in windows for s in w}) < count)
         assert most < 3 or windows[0][0] is steps[0]
 
     def test_no_steps_no_windows(self):
-        assert windows_of([], KeypointConfig()) == []
+        assert keypoints.windows_of([], keypoints.KeypointConfig()) == []
 
 
 class FakeStep:
@@ -92,7 +79,7 @@ class FakeStep:
 
 
 def reading(*verdicts, blocked=None, at=1):
-    return Reading(tuple(Sighting(v, None if v == CANT else at) for v in verdicts), blocked)
+    return keypoints.Reading(tuple(keypoints.Sighting(v, None if v == CANT else at) for v in verdicts), blocked)
 
 
 class TestRule:
@@ -108,7 +95,7 @@ class TestRule:
         ],
     )
     def test_what_is_shown_later_counts(self, said, status):
-        assert status_of([Sighting(word, 1) for word in said]) == status
+        assert keypoints.status_of([keypoints.Sighting(word, 1) for word in said]) == status
 
     @pytest.mark.parametrize(
         ("readings", "word"),
@@ -124,24 +111,27 @@ class TestRule:
         ],
     )
     def test_it_decides_only_what_is_unambiguous(self, readings, word):
-        found = rule(readings, 2, False)
+        found = keypoints.rule(readings, 2, False)
         assert (found.word if found else None) == word
 
     def test_what_an_incomplete_view_doesn_t_show_isn_t_refuted(self):
-        assert rule([reading(NOT, NOT)], 2, True) is None and rule([reading(MET, NOT)], 2, True) is None
-        assert rule([reading(MET, MET)], 2, True).word == "completed"
+        assert (
+            keypoints.rule([reading(NOT, NOT)], 2, True) is None
+            and keypoints.rule([reading(MET, NOT)], 2, True) is None
+        )
+        assert keypoints.rule([reading(MET, MET)], 2, True).word == "completed"
 
     def test_each_outcome_leads_to_the_band_that_mends_it(self):
-        bands = {word: route(score) for word, score in REACHABILITY.items()}
+        bands = {word: route(score) for word, score in keypoints.REACHABILITY.items()}
         assert bands == {"completed": "keep", "partial": "rewrite", "infeasible": "rewrite", "failed": "reconstruct"}
-        assert set(REACHABILITY) == set(PREFIX_REACHABILITY) == set(OUTCOMES)
+        assert set(keypoints.REACHABILITY) == set(keypoints.PREFIX_REACHABILITY) == set(keypoints.OUTCOMES)
 
 
 @given(st.integers(1, 40), st.integers(2, 8), st.lists(st.integers(0, 39), max_size=10))
 def test_key_frames_are_bounded_in_order_and_hold_the_last(count, limit, seen):
     steps = [FakeStep(k) for k in range(count)]
-    readings = [Reading((Sighting(MET, at),), None) for at in seen if at < count]
-    frames = key_frames(steps, readings, limit)
+    readings = [keypoints.Reading((keypoints.Sighting(MET, at),), None) for at in seen if at < count]
+    frames = keypoints.key_frames(steps, readings, limit)
     indices = [step.row["step_index"] for step in frames]
     assert indices == sorted(set(indices)) and len(frames) <= limit and frames[-1] is steps[-1]
     if readings:
@@ -161,20 +151,20 @@ def test_windows_that_agree_need_no_final_judgement(world, buttons, said, outcom
     with ScriptedJudge(says(said)) as server:
         judge = judge_of(server, window=3)
         whole, *steps = judge.judge([trace(world, buttons)])
-    assert whole.reachability == REACHABILITY[outcome] and whole.reason.startswith(outcome)
+    assert whole.reachability == keypoints.REACHABILITY[outcome] and whole.reason.startswith(outcome)
     assert not server.asked("final") and len(server.asked("window")) == 2 and len(server.asked("goal")) == 1
     assert [q.pictures for q in server.asked("window")] == [3, 3]
     assert [v.alignment for v in steps] == [9] * 5 and {v.reachability for v in steps} == {whole.reachability}
     assert judge.report == {"by_rule": 1, outcome: 1} and whole.cost.prompt_tokens == 300
 
 
-@pytest.mark.parametrize("outcome", OUTCOMES)
+@pytest.mark.parametrize("outcome", keypoints.OUTCOMES)
 def test_what_is_unclear_goes_to_the_final_judgement(world, buttons, outcome):
     with ScriptedJudge(says(((MET, CANT), 0), outcome)) as server:
         judge = judge_of(server, final_pictures=4)
         whole = judge.judge([trace(world, buttons)])[0]
     [final] = server.asked("final")
-    assert whole.reachability == REACHABILITY[outcome] and whole.confidence == 0.6
+    assert whole.reachability == keypoints.REACHABILITY[outcome] and whole.confidence == 0.6
     assert final.pictures == 4 and [f["status"] for f in final.blocks["findings"]] == ["met", "unknown"]
     assert final.blocks["findings"][0]["seen_at"] == [0] and judge.report == {"by_final_judgement": 1, outcome: 1}
 
@@ -232,7 +222,7 @@ def test_a_prefix_that_is_on_the_way_is_kept(world, buttons):
     cut = json.dumps({"repairs": ["cut:early_finish"], "native_index": 0})
     with ScriptedJudge(says(((MET, NOT), 0), "partial")) as server:
         whole = judge_of(server).judge([trace(world, buttons, provenance=cut, last=Wait())])[0]
-    assert whole.reachability == PREFIX_REACHABILITY["partial"] == 8
+    assert whole.reachability == keypoints.PREFIX_REACHABILITY["partial"] == 8
     assert "prefix" in server.asked("final")[0].blocks["note"]
 
 
@@ -310,8 +300,8 @@ def test_identity_changes_with_bounds():
     client = ModelClient("http://127.0.0.1:9/v1", "m", None)
     judges = [
         KeypointJudge(client),
-        KeypointJudge(client, KeypointConfig(window=4)),
-        KeypointJudge(client, KeypointConfig(max_keypoints=3)),
+        KeypointJudge(client, keypoints.KeypointConfig(window=4)),
+        KeypointJudge(client, keypoints.KeypointConfig(max_keypoints=3)),
     ]
     assert len({tuple(identity(judge).values()) for judge in judges}) == 3
 
@@ -321,4 +311,4 @@ def test_identity_changes_with_bounds():
 )
 def test_bounds_that_can_t_work_are_refused(bad):
     with pytest.raises(ValueError, match="keypoints: (window|overlap|max_keypoints): expected"):
-        KeypointConfig(**bad)
+        keypoints.KeypointConfig(**bad)

@@ -7,26 +7,8 @@ from typing import Any
 import pytest
 
 from pipelines.prompts import reply_text
+from schemas import actions
 from schemas.action_types import ACTION_TYPES
-from schemas.actions import (
-    Action,
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    Hotkey,
-    Hover,
-    Launch,
-    LongPress,
-    PressBack,
-    PressEnter,
-    PressHome,
-    PressRecent,
-    Scroll,
-    Type,
-    Wait,
-)
 from trainer.distill.pushes import Pushes, all_pushed, span_pushes
 from trainer.rl.rewards import ReplyTarget
 from trainer.settings.distill import SpanPushes
@@ -34,23 +16,23 @@ from trainer.settings.rewards import RewardConfig
 
 REWARDS = RewardConfig()
 SETTINGS = SpanPushes(wrong_type=2.0, wrong_parameters=3.0, unreadable=0.5, right=0.0, rest=0.25)
-CASES: list[tuple[Action, Action | None]] = [
-    (Click((10, 20)), Click((900, 900))),
-    (LongPress((10, 20)), LongPress((900, 900))),
-    (Hover((10, 20)), Hover((900, 900))),
-    (DoubleClick((10, 20)), DoubleClick((900, 900))),
-    (Drag((10, 20), (30, 40)), Drag((10, 20), (900, 900))),
-    (Scroll(direction="down"), Scroll(direction="up")),
-    (Type("yes"), Type("no")),
-    (CallUser("yes"), CallUser("no")),
-    (Launch(app="Maps"), Launch(app="Mail")),
-    (Hotkey(("ctrl", "c")), Hotkey(("ctrl", "v"))),
-    (Finished("done"), None),
-    (Wait(), None),
-    (PressBack(), None),
-    (PressHome(), None),
-    (PressEnter(), None),
-    (PressRecent(), None),
+CASES: list[tuple[actions.Action, actions.Action | None]] = [
+    (actions.Click((10, 20)), actions.Click((900, 900))),
+    (actions.LongPress((10, 20)), actions.LongPress((900, 900))),
+    (actions.Hover((10, 20)), actions.Hover((900, 900))),
+    (actions.DoubleClick((10, 20)), actions.DoubleClick((900, 900))),
+    (actions.Drag((10, 20), (30, 40)), actions.Drag((10, 20), (900, 900))),
+    (actions.Scroll(direction="down"), actions.Scroll(direction="up")),
+    (actions.Type("yes"), actions.Type("no")),
+    (actions.CallUser("yes"), actions.CallUser("no")),
+    (actions.Launch(app="Maps"), actions.Launch(app="Mail")),
+    (actions.Hotkey(("ctrl", "c")), actions.Hotkey(("ctrl", "v"))),
+    (actions.Finished("done"), None),
+    (actions.Wait(), None),
+    (actions.PressBack(), None),
+    (actions.PressHome(), None),
+    (actions.PressEnter(), None),
+    (actions.PressRecent(), None),
 ]
 """A reply's action, and a truth of its type that it misses; None: of such a type only the type counts."""
 KINDS = [type(action).__name__ for action, _ in CASES]
@@ -61,7 +43,7 @@ def pushes(processor: Any, text: str, truth: ReplyTarget) -> tuple[Pushes, list[
     return span_pushes(text, ids, truth, processor, SETTINGS, REWARDS), [processor.text([one]) for one in ids]
 
 
-def navigation(action: Action) -> ReplyTarget:
+def navigation(action: actions.Action) -> ReplyTarget:
     return ReplyTarget("navigation", action)
 
 
@@ -75,8 +57,8 @@ def test_all_types_are_here() -> None:
 
 
 @pytest.mark.parametrize("action", [action for action, _ in CASES], ids=KINDS)
-def test_a_wrong_type_pushes_its_name_and_masks_the_parameters(processor: Any, action: Action) -> None:
-    other: Action = Wait() if not isinstance(action, Wait) else Click((10, 20))
+def test_a_wrong_type_pushes_its_name_and_masks_the_parameters(processor: Any, action: actions.Action) -> None:
+    other: actions.Action = actions.Wait() if not isinstance(action, actions.Wait) else actions.Click((10, 20))
     text = reply_text(action, "web", "I wait")
     found, tokens = pushes(processor, text, navigation(other))
     assert found.fault == "type" and at(found, tokens, 2.0) == type(action).__name__
@@ -87,7 +69,7 @@ def test_a_wrong_type_pushes_its_name_and_masks_the_parameters(processor: Any, a
 
 @pytest.mark.parametrize(("action", "truth"), [case for case in CASES if case[1]], ids=KINDS[:10])
 def test_a_wrong_parameter_pushes_what_stands_between_the_brackets(
-    processor: Any, action: Action, truth: Action
+    processor: Any, action: actions.Action, truth: actions.Action
 ) -> None:
     text = reply_text(action, "web", "I wait")
     found, tokens = pushes(processor, text, navigation(truth))
@@ -97,7 +79,7 @@ def test_a_wrong_parameter_pushes_what_stands_between_the_brackets(
 
 
 @pytest.mark.parametrize("action", [action for action, _ in CASES], ids=KINDS)
-def test_what_is_right_is_left_alone(processor: Any, action: Action) -> None:
+def test_what_is_right_is_left_alone(processor: Any, action: actions.Action) -> None:
     text = reply_text(action, "web")
     found, tokens = pushes(processor, text, navigation(action))
     written = text.partition("<action>")[2].partition("</action>")[0]
@@ -117,11 +99,11 @@ def test_grounding_has_parameters_alone(processor: Any) -> None:
 
 def test_a_reply_that_says_nothing_is_pushed_whole(processor: Any) -> None:
     text = "<think>x</think><action>Tap(1)</action>"
-    found, _ = pushes(processor, text, navigation(Wait()))
+    found, _ = pushes(processor, text, navigation(actions.Wait()))
     assert found.fault == "unreadable" and set(found.weights) == {0.5}
 
 
 def test_hindsight_pushes_every_token(processor: Any) -> None:
-    text = reply_text(Wait(), "web")
+    text = reply_text(actions.Wait(), "web")
     ids = processor.answer(text)
-    assert all_pushed(text, ids, navigation(Wait()), REWARDS) == Pushes("none", (1.0,) * len(ids))
+    assert all_pushed(text, ids, navigation(actions.Wait()), REWARDS) == Pushes("none", (1.0,) * len(ids))

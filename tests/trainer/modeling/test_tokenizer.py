@@ -10,24 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.modeling.tokenizer import (
-    ARGUMENTS,
-    LAST_NUMBER,
-    SPECIAL,
-    TAGS,
-    VERBS,
-    decode,
-    encode_text,
-    number_ids,
-    train_tokenizer,
-)
+from trainer.modeling import tokenizer
 
 TEXTS = ["Goal: click the blue button", "Where is Submit order?", "History:\n1. Click(box=(1,2))"] * 9
-TOKENIZER = train_tokenizer(TEXTS, 1536)
+TOKENIZER = tokenizer.train_tokenizer(TEXTS, 1536)
 
 
 def tokens(text: str) -> list[str]:
-    return TOKENIZER.convert_ids_to_tokens(encode_text(TOKENIZER, text))
+    return TOKENIZER.convert_ids_to_tokens(tokenizer.encode_text(TOKENIZER, text))
 
 
 def test_the_language_has_single_tokens() -> None:
@@ -57,37 +47,40 @@ def test_the_language_has_single_tokens() -> None:
         "<conclusion>",
         "</conclusion>",
     ]
-    assert len(VERBS) == 16
-    for verb in VERBS:
+    assert len(tokenizer.VERBS) == 16
+    for verb in tokenizer.VERBS:
         assert tokens(f"1. {verb}()")[-3:] == [verb, "(", ")"]  # also in a history line, after a blank
-    for word in (*TAGS, *ARGUMENTS):
+    for word in (*tokenizer.TAGS, *tokenizer.ARGUMENTS):
         assert tokens(word) == [word]
     assert tokens("[-1,-1]") == ["[", "-1", ",", "-1", "]"]
 
 
 def test_every_number_up_to_1000_is_one_token_with_consecutive_ids() -> None:
-    numbers = number_ids(TOKENIZER)
+    numbers = tokenizer.number_ids(TOKENIZER)
     assert numbers is not None
-    for n in range(LAST_NUMBER + 1):
-        assert encode_text(TOKENIZER, f"[{n},") == [
+    for n in range(tokenizer.LAST_NUMBER + 1):
+        assert tokenizer.encode_text(TOKENIZER, f"[{n},") == [
             TOKENIZER.convert_tokens_to_ids("["),
             numbers.first + n,
             TOKENIZER.convert_tokens_to_ids(","),
         ]
-    assert numbers.first + LAST_NUMBER in numbers and numbers.first + LAST_NUMBER + 1 not in numbers
+    assert numbers.first + tokenizer.LAST_NUMBER in numbers and numbers.first + tokenizer.LAST_NUMBER + 1 not in numbers
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text(max_size=60) | st.sampled_from([*SPECIAL, "a  b\t\r\n", "Ġ", "007 12345 ٣", "👩‍👩‍👧 你好", "x=-1,-1]"]))
+@given(
+    st.text(max_size=60)
+    | st.sampled_from([*tokenizer.SPECIAL, "a  b\t\r\n", "Ġ", "007 12345 ٣", "👩‍👩‍👧 你好", "x=-1,-1]"])
+)
 def test_any_text_survives_and_never_makes_a_control_token(text: str) -> None:
-    ids = encode_text(TOKENIZER, text)
-    assert decode(TOKENIZER, ids) == text
-    assert not set(ids) & set(TOKENIZER.convert_tokens_to_ids(list(SPECIAL)))
+    ids = tokenizer.encode_text(TOKENIZER, text)
+    assert tokenizer.decode(TOKENIZER, ids) == text
+    assert not set(ids) & set(TOKENIZER.convert_tokens_to_ids(list(tokenizer.SPECIAL)))
 
 
 def test_files_are_equal_whatever_the_order_of_texts_and_the_process(tmp_path: Any) -> None:
     texts = [f"Goal: find item {i} in the shop of {name}" for i in range(40) for name in ("Anna", "Öl", "猫")]
-    train_tokenizer(texts[::-1], 1536).save_pretrained(tmp_path / "a")
+    tokenizer.train_tokenizer(texts[::-1], 1536).save_pretrained(tmp_path / "a")
     code = (
         "from trainer.modeling.tokenizer import train_tokenizer\n"
         "texts = [f'Goal: find item {i} in the shop of {n}' for i in range(40) for n in ('Anna', 'Öl', '猫')]\n"
@@ -103,7 +96,7 @@ def test_loads_with_plain_autotokenizer(tmp_path: Any) -> None:
     TOKENIZER.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(str(tmp_path))
     text = "Click(box=(5,6)) <|im_end|> héllo"
-    assert encode_text(loaded, text) == encode_text(TOKENIZER, text)
+    assert tokenizer.encode_text(loaded, text) == tokenizer.encode_text(TOKENIZER, text)
     assert loaded.eos_token == "<|im_end|>" and len(loaded) == 1536
     chat = [{"role": "user", "content": [{"type": "text", "text": "Where?"}, {"type": "image"}]}]
     shown = loaded.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
@@ -114,4 +107,4 @@ def test_loads_with_plain_autotokenizer(tmp_path: Any) -> None:
 
 def test_too_small_a_vocabulary_is_refused() -> None:
     with pytest.raises(ValueError, match="vocab_size: expected at least"):
-        train_tokenizer(TEXTS, 500)
+        tokenizer.train_tokenizer(TEXTS, 500)

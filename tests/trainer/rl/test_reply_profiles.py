@@ -9,17 +9,7 @@ import pytest
 from drawn import draw
 
 from pipelines.prompts import reply_text
-from schemas.action_types import (
-    Action,
-    Click,
-    Finished,
-    Hotkey,
-    Launch,
-    PressBack,
-    PressEnter,
-    Scroll,
-    Type,
-)
+from schemas import action_types
 from trainer.rl.reply_forms import PROFILES
 from trainer.rl.rewards import ReplyTarget, group_scores, score, succeeds, unreadable
 from trainer.rl.unreadable import unreadable_share
@@ -99,31 +89,33 @@ def test_pixels_are_those_of_the_row_s_picture() -> None:
     assert score("[200,400]", truth, config)["point"] == 0.0, "below the picture's end"
 
 
-STEPS: dict[ReplyProfile, dict[str, Action]] = {
+STEPS: dict[ReplyProfile, dict[str, action_types.Action]] = {
     "qwen3-vl": {
         '<tool_call>\n{"name": "use", "arguments": {"action": "click", "coordinate": [200, 400]}}\n</tool_call>': (
-            Click((200, 400))
+            action_types.Click((200, 400))
         ),
         'Thought: it\n<tool_call>{"name": "use", "arguments": {"action": "type", "text": "a [b]"}}</tool_call>': (
-            Type("a [b]")
+            action_types.Type("a [b]")
         ),
     },
     "ui-tars": {
-        "Thought: the field.\nAction: click(start_box='<|box_start|>(200,400)<|box_end|>')": Click((200, 400)),
-        "Thought: the field.\nAction: click(point='<point>200 400</point>')": Click((200, 400)),
-        "Action: hotkey(key='ctrl c')": Hotkey(("ctrl", "c")),
+        "Thought: the field.\nAction: click(start_box='<|box_start|>(200,400)<|box_end|>')": action_types.Click(
+            (200, 400)
+        ),
+        "Thought: the field.\nAction: click(point='<point>200 400</point>')": action_types.Click((200, 400)),
+        "Action: hotkey(key='ctrl c')": action_types.Hotkey(("ctrl", "c")),
     },
     "os-atlas": {
-        "thoughts:\ntap the field\nactions:\nCLICK <point>[[200, 400]]</point>": Click((200, 400)),
-        "actions:\nTYPE [a [b]\nc]": Type("a [b]\nc"),
-        "thoughts: below\nactions: SCROLL [DOWN]": Scroll(direction="down"),
-        "actions:\nOPEN_APP [Clock]": Launch(app="Clock"),
-        "actions:\nPRESS_BACK": PressBack(),
-        "actions:\nENTER": PressEnter(),
-        "actions:\nCOMPLETE": Finished(""),
+        "thoughts:\ntap the field\nactions:\nCLICK <point>[[200, 400]]</point>": action_types.Click((200, 400)),
+        "actions:\nTYPE [a [b]\nc]": action_types.Type("a [b]\nc"),
+        "thoughts: below\nactions: SCROLL [DOWN]": action_types.Scroll(direction="down"),
+        "actions:\nOPEN_APP [Clock]": action_types.Launch(app="Clock"),
+        "actions:\nPRESS_BACK": action_types.PressBack(),
+        "actions:\nENTER": action_types.PressEnter(),
+        "actions:\nCOMPLETE": action_types.Finished(""),
     },
-    "pixels": {"```python\npyautogui.click(200, 400)\n```": Click((200, 400))},
-    "fractions": {"Action: click(start_box='(0.2,0.4)')": Click((200, 400))},
+    "pixels": {"```python\npyautogui.click(200, 400)\n```": action_types.Click((200, 400))},
+    "fractions": {"Action: click(start_box='(0.2,0.4)')": action_types.Click((200, 400))},
 }
 
 
@@ -140,7 +132,7 @@ def test_a_step_in_a_profile_s_own_form_earns_what_it_earns_in_ours(profile: Rep
         asked = score(ours, truth, config)
         assert asked["action"] == score(ours, truth)["action"], "what our prompts ask for is read beside it"
         assert asked["format"] == float(profile in ("pixels", "fractions"))
-    many = ReplyTarget("navigation", Click((200, 400)))
+    many = ReplyTarget("navigation", action_types.Click((200, 400)))
     for cut in ("<tool_call>{", "Action: click(", "actions:\nCLICK <point>[[1, 2]", "actions:", "", "CLICK [1,2]"):
         assert unreadable(cut, many, config), cut
 
@@ -188,7 +180,9 @@ PIECES = (
 @pytest.mark.parametrize("piece", PIECES)
 @pytest.mark.parametrize("head", ["", "Click(", "</think>["])
 @pytest.mark.parametrize("profile", ["vesper", "any"])
-@pytest.mark.parametrize("truth", [GROUND, ReplyTarget("navigation", Click((200, 400)))], ids=["point", "step"])
+@pytest.mark.parametrize(
+    "truth", [GROUND, ReplyTarget("navigation", action_types.Click((200, 400)))], ids=["point", "step"]
+)
 def test_no_reply_stops_its_reward(truth: ReplyTarget, profile: ReplyProfile, head: str, piece: str) -> None:
     config = RewardConfig(reply_profile=profile, w_iou=1.0, w_box_size=1.0, w_confidence=1.0)
     text, taken = (head + piece * LENGTH)[:LENGTH], []

@@ -29,24 +29,12 @@ from schemas.actions import (
     Wait,
     parse_reply,
 )
-from trainer.rl.rewards import (
-    TERMS,
-    ReplyTarget,
-    bounds,
-    content_f1,
-    point_hit,
-    r_format,
-    reward,
-    score,
-    score_action,
-    step_success,
-    type_match,
-)
+from trainer.rl import rewards
 from trainer.settings.rewards import RewardConfig
 
 BOX = (100.0, 200.0, 300.0, 400.0)
-GROUND = ReplyTarget("grounding", boxes=(BOX,))
-REFUSE = ReplyTarget("grounding", refusal=True)
+GROUND = rewards.ReplyTarget("grounding", boxes=(BOX,))
+REFUSE = rewards.ReplyTarget("grounding", refusal=True)
 
 
 def reply(action: Action | str, think: str = "", conclusion: str = "") -> str:
@@ -59,43 +47,43 @@ def _written(action: Action) -> str:
     return actions.format(action) if isinstance(action, Scroll) else actions.render(action, "web")
 
 
-def navigation(action: Action, *boxes: tuple[float, ...]) -> ReplyTarget:
-    return ReplyTarget("navigation", action, boxes)
+def navigation(action: Action, *boxes: tuple[float, ...]) -> rewards.ReplyTarget:
+    return rewards.ReplyTarget("navigation", action, boxes)
 
 
 class TestGrounding:
     @pytest.mark.parametrize("point", ["[100,200]", "[300,400]", "[100,400]", "[200,300]", " [ 200, 300 ] "])
     def test_inside_or_on_the_border(self, point: str) -> None:
-        assert reward(point, GROUND) == pytest.approx(1.0)  # 0.1 + 0.9
+        assert rewards.reward(point, GROUND) == pytest.approx(1.0)  # 0.1 + 0.9
 
     @pytest.mark.parametrize("point", ["[99,200]", "[301,300]", "[200,401]", "[-1,-1]"])
     def test_outside_earns_the_form_alone(self, point: str) -> None:
-        assert reward(point, GROUND) == pytest.approx(0.1)
+        assert rewards.reward(point, GROUND) == pytest.approx(0.1)
 
     def test_form_and_point_are_judged_apart(self) -> None:
-        assert score("(200, 300)", GROUND) == {"format": 0.0, "point": 1.0, "total": 0.9}
-        assert score("[200,300] it is here", GROUND)["total"] == 0.0
-        assert score("", GROUND)["total"] == 0.0
-        assert score("[2000,300]", GROUND) == {"format": 1.0, "point": 0.0, "total": 0.1}
+        assert rewards.score("(200, 300)", GROUND) == {"format": 0.0, "point": 1.0, "total": 0.9}
+        assert rewards.score("[200,300] it is here", GROUND)["total"] == 0.0
+        assert rewards.score("", GROUND)["total"] == 0.0
+        assert rewards.score("[2000,300]", GROUND) == {"format": 1.0, "point": 0.0, "total": 0.1}
 
     def test_any_of_several_boxes_will_do(self) -> None:
-        assert reward(
-            "[900,900]", ReplyTarget("grounding", boxes=(BOX, (850.0, 850.0, 950.0, 950.0)))
+        assert rewards.reward(
+            "[900,900]", rewards.ReplyTarget("grounding", boxes=(BOX, (850.0, 850.0, 950.0, 950.0)))
         ) == pytest.approx(1.0)
 
     def test_refusal_expects_minus_one_twice(self) -> None:
-        assert reward("[-1,-1]", REFUSE) == pytest.approx(1.0)
-        assert reward("[200,300]", REFUSE) == pytest.approx(0.1)
-        assert point_hit((-1, -1), [(-5.0, -5.0, 5.0, 5.0)]) is False  # never by way of a box
+        assert rewards.reward("[-1,-1]", REFUSE) == pytest.approx(1.0)
+        assert rewards.reward("[200,300]", REFUSE) == pytest.approx(0.1)
+        assert rewards.point_hit((-1, -1), [(-5.0, -5.0, 5.0, 5.0)]) is False  # never by way of a box
 
     def test_truth_of_a_sample_row(self) -> None:
         row = {"objective": "grounding", "answer": "[200,300]", "target_boxes": [list(BOX)]}
-        assert ReplyTarget.of_sample(row) == GROUND
-        assert ReplyTarget.of_sample({**row, "answer": "[-1,-1]", "target_boxes": []}) == REFUSE
+        assert rewards.ReplyTarget.of_sample(row) == GROUND
+        assert rewards.ReplyTarget.of_sample({**row, "answer": "[-1,-1]", "target_boxes": []}) == REFUSE
         with pytest.raises(ValueError, match="boxes or a refusal"):
-            ReplyTarget.of_sample({**row, "target_boxes": []})
+            rewards.ReplyTarget.of_sample({**row, "target_boxes": []})
         with pytest.raises(ValueError, match="vqa"):
-            ReplyTarget.of_sample({**row, "objective": "vqa"})
+            rewards.ReplyTarget.of_sample({**row, "objective": "vqa"})
 
 
 class TestFormat:
@@ -114,32 +102,36 @@ class TestFormat:
         ],
     )
     def test_three_tags_once_in_order(self, text: str, value: float) -> None:
-        assert r_format(text, navigation(Wait())) == value
+        assert rewards.r_format(text, navigation(Wait())) == value
 
 
 class TestActions:
     def test_a_wrong_type_earns_nothing_but_the_form(self) -> None:
-        assert reward(reply(Click((500, 500))), navigation(LongPress((500, 500)))) == pytest.approx(0.1)
-        assert reward("<action>Click(box=", navigation(Click((1, 1)))) == 0.0
+        assert rewards.reward(reply(Click((500, 500))), navigation(LongPress((500, 500)))) == pytest.approx(0.1)
+        assert rewards.reward("<action>Click(box=", navigation(Click((1, 1)))) == 0.0
 
     @pytest.mark.parametrize("kind", [Click, LongPress, Hover, DoubleClick])
     @pytest.mark.parametrize(("x", "extra"), [(500, 1.0), (569, 1.0), (570, 0.5), (639, 0.5), (640, 0.0), (1000, 0.0)])
     def test_coordinates_fall_in_two_tiers(self, kind: type, x: int, extra: float) -> None:
-        assert score_action(kind((x, 500)), kind((500, 500))) == 1.0 + extra
-        assert reward(reply(kind((x, 500))), navigation(kind((500, 500)))) == pytest.approx(0.1 + 0.9 * (1 + extra))
+        assert rewards.score_action(kind((x, 500)), kind((500, 500))) == 1.0 + extra
+        assert rewards.reward(reply(kind((x, 500))), navigation(kind((500, 500)))) == pytest.approx(
+            0.1 + 0.9 * (1 + extra)
+        )
 
     def test_box_aware_replaces_the_inner_tier(self) -> None:
         aware = RewardConfig(box_aware=True)
         box = (480.0, 480.0, 520.0, 520.0)
-        assert score_action(Click((520, 520)), Click((500, 500)), [box], aware) == 2.0
-        assert score_action(Click((530, 500)), Click((500, 500)), [box], aware) == 1.5  # d = 30, outside the box
-        assert score_action(Click((530, 500)), Click((500, 500)), [box]) == 2.0
-        assert score_action(Click((530, 500)), Click((500, 500)), [], aware) == 2.0  # no box known
+        assert rewards.score_action(Click((520, 520)), Click((500, 500)), [box], aware) == 2.0
+        assert (
+            rewards.score_action(Click((530, 500)), Click((500, 500)), [box], aware) == 1.5
+        )  # d = 30, outside the box
+        assert rewards.score_action(Click((530, 500)), Click((500, 500)), [box]) == 2.0
+        assert rewards.score_action(Click((530, 500)), Click((500, 500)), [], aware) == 2.0  # no box known
 
     def test_drag_is_the_mean_of_its_ends(self) -> None:
         truth = Drag((100, 100), (500, 500))
-        assert score_action(Drag((100, 169), (500, 570)), truth) == 1.75  # (1 + 0.5) / 2
-        assert score_action(Drag((100, 100), (500, 700)), truth) == 1.5  # (1 + 0) / 2
+        assert rewards.score_action(Drag((100, 169), (500, 570)), truth) == 1.75  # (1 + 0.5) / 2
+        assert rewards.score_action(Drag((100, 100), (500, 700)), truth) == 1.5  # (1 + 0) / 2
 
     @pytest.mark.parametrize(
         ("found", "extra"),
@@ -156,33 +148,33 @@ class TestActions:
         ],
     )
     def test_scroll_tiers_with_points(self, found: Scroll, extra: float) -> None:
-        assert score_action(found, Scroll((500, 700), (500, 300), "down")) == 1.0 + extra
+        assert rewards.score_action(found, Scroll((500, 700), (500, 300), "down")) == 1.0 + extra
 
     def test_scroll_without_points_is_its_direction(self) -> None:
-        assert score_action(Scroll((100, 900), (100, 100)), Scroll(direction="down")) == 2.5
-        assert score_action(Scroll(direction="down"), Scroll(direction="down")) == 2.5
-        assert score_action(Scroll(direction="left"), Scroll(direction="down")) == 1.0
+        assert rewards.score_action(Scroll((100, 900), (100, 100)), Scroll(direction="down")) == 2.5
+        assert rewards.score_action(Scroll(direction="down"), Scroll(direction="down")) == 2.5
+        assert rewards.score_action(Scroll(direction="left"), Scroll(direction="down")) == 1.0
 
     def test_hotkey_is_a_set(self) -> None:
-        assert score_action(Hotkey(("C", "ctrl")), Hotkey(("ctrl", "c"))) == 2.0
-        assert score_action(Hotkey(("ctrl", "v")), Hotkey(("ctrl", "c"))) == 1.0
+        assert rewards.score_action(Hotkey(("C", "ctrl")), Hotkey(("ctrl", "c"))) == 2.0
+        assert rewards.score_action(Hotkey(("ctrl", "v")), Hotkey(("ctrl", "c"))) == 1.0
 
     def test_content_is_f1(self) -> None:
-        assert score_action(Type("the red shoes"), Type("Red shoes")) == pytest.approx(1.8)  # 2*2 / (3 + 2)
-        assert score_action(CallUser("42"), CallUser("42")) == 2.0
-        assert score_action(Launch(app="Clock"), Launch(app="clock")) == 2.0
-        assert score_action(Launch(url="clock"), Launch(app="clock")) == 1.0
+        assert rewards.score_action(Type("the red shoes"), Type("Red shoes")) == pytest.approx(1.8)  # 2*2 / (3 + 2)
+        assert rewards.score_action(CallUser("42"), CallUser("42")) == 2.0
+        assert rewards.score_action(Launch(app="Clock"), Launch(app="clock")) == 2.0
+        assert rewards.score_action(Launch(url="clock"), Launch(app="clock")) == 1.0
 
     def test_finished_and_bare_actions_earn_the_type(self) -> None:
-        assert score_action(Finished("a"), Finished("b")) == 1.0
-        assert score_action(Wait(), Wait()) == 1.0
-        assert score_action(PressBack(), Wait()) == 0.0
+        assert rewards.score_action(Finished("a"), Finished("b")) == 1.0
+        assert rewards.score_action(Wait(), Wait()) == 1.0
+        assert rewards.score_action(PressBack(), Wait()) == 0.0
 
     @pytest.mark.parametrize("content", ["it's", "a\nb", 'say "x", (y)', "\\", "北京 2024"])
     def test_escaped_and_plain_spellings_are_both_understood(self, content: str) -> None:
         truth = navigation(Type(content))
-        assert reward(reply(Type(content)), truth) == pytest.approx(0.1 + 0.9 * 2)
-        assert reward(reply(f"Type(content='{content}')"), truth) == pytest.approx(0.1 + 0.9 * 2)
+        assert rewards.reward(reply(Type(content)), truth) == pytest.approx(0.1 + 0.9 * 2)
+        assert rewards.reward(reply(f"Type(content='{content}')"), truth) == pytest.approx(0.1 + 0.9 * 2)
 
 
 class TestF1:
@@ -201,38 +193,38 @@ class TestF1:
         ],
     )
     def test_values(self, found: str, expected: str, value: float) -> None:
-        assert content_f1(found, expected) == pytest.approx(value)
+        assert rewards.content_f1(found, expected) == pytest.approx(value)
 
     @given(st.text(), st.text())
     def test_symmetric_and_bounded(self, one: str, other: str) -> None:
-        assert content_f1(one, other) == content_f1(other, one)
-        assert 0.0 <= content_f1(one, other) <= 1.0
-        assert content_f1(one, one) == 1.0
+        assert rewards.content_f1(one, other) == rewards.content_f1(other, one)
+        assert 0.0 <= rewards.content_f1(one, other) <= 1.0
+        assert rewards.content_f1(one, one) == 1.0
 
 
 class TestStepSuccess:
     def test_point_in_box_or_near(self) -> None:
         truth = Click((200, 300))
-        assert step_success(Click((100, 200)), truth, BOX)  # a corner of the box, 141 away
-        assert not step_success(Click((100, 200)), truth)
-        assert step_success(Click((200, 369)), truth) and not step_success(Click((200, 370)), truth)
-        assert not step_success(LongPress((200, 300)), truth, BOX)
-        assert not step_success(None, truth, BOX)
+        assert rewards.step_success(Click((100, 200)), truth, BOX)  # a corner of the box, 141 away
+        assert not rewards.step_success(Click((100, 200)), truth)
+        assert rewards.step_success(Click((200, 369)), truth) and not rewards.step_success(Click((200, 370)), truth)
+        assert not rewards.step_success(LongPress((200, 300)), truth, BOX)
+        assert not rewards.step_success(None, truth, BOX)
 
     def test_other_actions(self) -> None:
-        assert step_success(Scroll(direction="down"), Scroll((500, 700), (500, 300)))
-        assert not step_success(Scroll(direction="up"), Scroll((500, 700), (500, 300)))
-        assert step_success(Type("red shoes cheap"), Type("red shoes"))
-        assert not step_success(Type("blue"), Type("red"))
-        assert step_success(Drag((0, 0), (500, 500)), Drag((10, 10), (520, 500)))
-        assert not step_success(Drag((0, 0), (500, 500)), Drag((10, 10), (580, 500)))
-        assert step_success(Hotkey(("c", "ctrl")), Hotkey(("ctrl", "c")))
-        assert not step_success(Launch(url="clock"), Launch(app="clock"))
-        assert step_success(Finished("x"), Finished()) and step_success(Wait(), Wait())
+        assert rewards.step_success(Scroll(direction="down"), Scroll((500, 700), (500, 300)))
+        assert not rewards.step_success(Scroll(direction="up"), Scroll((500, 700), (500, 300)))
+        assert rewards.step_success(Type("red shoes cheap"), Type("red shoes"))
+        assert not rewards.step_success(Type("blue"), Type("red"))
+        assert rewards.step_success(Drag((0, 0), (500, 500)), Drag((10, 10), (520, 500)))
+        assert not rewards.step_success(Drag((0, 0), (500, 500)), Drag((10, 10), (580, 500)))
+        assert rewards.step_success(Hotkey(("c", "ctrl")), Hotkey(("ctrl", "c")))
+        assert not rewards.step_success(Launch(url="clock"), Launch(app="clock"))
+        assert rewards.step_success(Finished("x"), Finished()) and rewards.step_success(Wait(), Wait())
 
 
 DOWN = Scroll((500, 700), (500, 300))
-GOLDEN: list[tuple[str, ReplyTarget, str, float]] = [
+GOLDEN: list[tuple[str, rewards.ReplyTarget, str, float]] = [
     # (line of docs/method.md §6, truth, reply, R with w = (0.1, 0.9), α = β = 1, δ2 = 70, δ1 = δ3 = 140)
     ("format and point in box", GROUND, "[200,300]", 1.0),
     ("borders included", GROUND, "[300,400]", 1.0),
@@ -286,8 +278,8 @@ GOLDEN: list[tuple[str, ReplyTarget, str, float]] = [
 
 
 @pytest.mark.parametrize(("truth", "text", "value"), [case[1:] for case in GOLDEN], ids=[case[0] for case in GOLDEN])
-def test_golden(truth: ReplyTarget, text: str, value: float) -> None:
-    assert reward(text, truth) == pytest.approx(value, abs=1e-12)
+def test_golden(truth: rewards.ReplyTarget, text: str, value: float) -> None:
+    assert rewards.reward(text, truth) == pytest.approx(value, abs=1e-12)
 
 
 UNIT = st.integers(0, 1000)
@@ -325,37 +317,37 @@ class TestLaws:
         self, found: Action, truth: Action, alpha: float, beta: float, aware: bool
     ) -> None:
         config = RewardConfig(alpha=alpha, beta=beta, box_aware=aware)
-        terms = score(reply(found), navigation(truth, BOX), config)
+        terms = rewards.score(reply(found), navigation(truth, BOX), config)
         for name, value in terms.items():
-            low, high = bounds("navigation", config) if name == "total" else TERMS[name].bounds(config)
+            low, high = rewards.bounds("navigation", config) if name == "total" else rewards.TERMS[name].bounds(config)
             assert low <= value <= high + 1e-9
 
     @given(st.text(max_size=60), any_action())
     def test_no_text_raises_or_leaves_the_range(self, text: str, truth: Action) -> None:
         for held in (navigation(truth), GROUND, REFUSE):
             for wrapped in (text, reply(text), f"[{text}]"):
-                low, high = bounds(held.objective)
-                assert low <= reward(wrapped, held) <= high
+                low, high = rewards.bounds(held.objective)
+                assert low <= rewards.reward(wrapped, held) <= high
 
     @given(any_action())
     def test_the_truth_itself_is_read_back_succeeds_and_earns_most(self, truth: Action) -> None:
         # tags and twins inside typed text are ambiguous by nature
         assume(not any(mark in actions.format(truth) for mark in ("<", ">", "app='app=", "url=")))
         assert parse_reply(reply(truth), WIDEST).action == truth
-        assert step_success(truth, truth) and type_match(truth, truth)
+        assert rewards.step_success(truth, truth) and rewards.type_match(truth, truth)
         others = (Wait(), Click((0, 0)), Type(""), Scroll(direction="up"))
-        assert all(score_action(truth, truth) >= score_action(other, truth) for other in others)
+        assert all(rewards.score_action(truth, truth) >= rewards.score_action(other, truth) for other in others)
 
     @pytest.mark.parametrize("text", ["C:\\new\\table", "it's", "say 'a' \\n", "two\nlines"])
     def test_text_is_read_literally_backslashes_and_quotes_too(self, text: str) -> None:
         answer = f"<think></think><action>Type(content='{text}')</action><conclusion></conclusion>"
         row: dict[str, Any] = {"objective": "navigation", "answer": answer, "target_boxes": []}
-        truth = ReplyTarget.of_sample(row)
-        assert truth.action == Type(text) and reward(row["answer"], truth) == pytest.approx(0.1 + 0.9 * 2)
+        truth = rewards.ReplyTarget.of_sample(row)
+        assert truth.action == Type(text) and rewards.reward(row["answer"], truth) == pytest.approx(0.1 + 0.9 * 2)
 
     def test_bounds_are_those_of_the_method(self) -> None:
-        assert bounds("grounding") == (0.0, 1.0)
-        assert bounds("navigation") == (0.0, pytest.approx(0.1 + 0.9 * 2.5))
+        assert rewards.bounds("grounding") == (0.0, 1.0)
+        assert rewards.bounds("navigation") == (0.0, pytest.approx(0.1 + 0.9 * 2.5))
 
     def test_contradicting_radii_are_refused(self) -> None:
         with pytest.raises(ValueError, match="delta2"):

@@ -14,24 +14,7 @@ import pytest
 from PIL import Image
 
 from generators.policies.policy import Decision, PolicyView
-from schemas.action_types import (
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    Hotkey,
-    Hover,
-    Launch,
-    LongPress,
-    PressBack,
-    PressEnter,
-    PressHome,
-    PressRecent,
-    Scroll,
-    Type,
-    Wait,
-)
+from schemas import action_types
 from schemas.actions import Action, format
 from trainer.suites.android_world import (
     MISSING,
@@ -170,19 +153,19 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> Env:
 
 
 EXPECTED: list[tuple[Action, Any]] = [
-    (Click((500, 1000)), {"action_type": "click", "x": 1200, "y": 1079}),  # inside the screen
-    (LongPress((0, 0)), {"action_type": "long_press", "x": 0, "y": 0}),
-    (DoubleClick((250, 500)), {"action_type": "double_tap", "x": 600, "y": 540}),
-    (Scroll(direction="down"), {"action_type": "scroll", "direction": "down"}),
-    (Scroll((500, 700), (500, 300)), "shell input swipe 1200 756 1200 324 500"),
-    (Drag((0, 0), (1000, 1000)), "shell input swipe 0 0 2399 1079 1500"),
-    (Type("a b'; rm -rf /"), ("type", "a b'; rm -rf /")),
-    (Launch(app="Clock"), {"action_type": "open_app", "app_name": "Clock"}),
-    (Wait(), {"action_type": "wait"}),
-    (PressBack(), {"action_type": "navigate_back"}),
-    (PressHome(), {"action_type": "navigate_home"}),
-    (PressEnter(), {"action_type": "keyboard_enter"}),
-    (PressRecent(), "shell input keyevent KEYCODE_APP_SWITCH"),
+    (action_types.Click((500, 1000)), {"action_type": "click", "x": 1200, "y": 1079}),  # inside the screen
+    (action_types.LongPress((0, 0)), {"action_type": "long_press", "x": 0, "y": 0}),
+    (action_types.DoubleClick((250, 500)), {"action_type": "double_tap", "x": 600, "y": 540}),
+    (action_types.Scroll(direction="down"), {"action_type": "scroll", "direction": "down"}),
+    (action_types.Scroll((500, 700), (500, 300)), "shell input swipe 1200 756 1200 324 500"),
+    (action_types.Drag((0, 0), (1000, 1000)), "shell input swipe 0 0 2399 1079 1500"),
+    (action_types.Type("a b'; rm -rf /"), ("type", "a b'; rm -rf /")),
+    (action_types.Launch(app="Clock"), {"action_type": "open_app", "app_name": "Clock"}),
+    (action_types.Wait(), {"action_type": "wait"}),
+    (action_types.PressBack(), {"action_type": "navigate_back"}),
+    (action_types.PressHome(), {"action_type": "navigate_home"}),
+    (action_types.PressEnter(), {"action_type": "keyboard_enter"}),
+    (action_types.PressRecent(), "shell input keyevent KEYCODE_APP_SWITCH"),
 ]
 
 
@@ -192,28 +175,32 @@ def test_every_action_in_the_harness_words(harness: Env) -> None:
         result = agent.step("x")
         assert harness.done[-1] == expected and not result.done and result.data["error"] == "", action
     before = len(harness.done)
-    for action in (Hover((1, 1)), Hotkey(("ctrl", "c")), Launch(url="https://example.org")):
+    for action in (
+        action_types.Hover((1, 1)),
+        action_types.Hotkey(("ctrl", "c")),
+        action_types.Launch(url="https://example.org"),
+    ):
         result = HarnessAgent(harness, Says(action)).step("x")
         assert "a phone" in result.data["error"] and not result.done
-    refused = HarnessAgent(harness, Says(Launch(app="nonesuch"))).step("x")
+    refused = HarnessAgent(harness, Says(action_types.Launch(app="nonesuch"))).step("x")
     assert refused.data["error"] == "the harness refused it: no such app" and len(harness.done) == before
 
 
 def test_the_end_is_the_agents_word_and_an_answer_is_passed_on(harness: Env) -> None:
-    finished = HarnessAgent(harness, Says(Finished())).step("x")
+    finished = HarnessAgent(harness, Says(action_types.Finished())).step("x")
     assert finished.done and harness.done == []
-    assert HarnessAgent(harness, Says(CallUser("seven"))).step("x").done
+    assert HarnessAgent(harness, Says(action_types.CallUser("seven"))).step("x").done
     assert harness.done == [{"action_type": "answer", "text": "seven"}]
 
 
 def test_the_view_is_the_screen_and_the_past(harness: Env) -> None:
-    policy = Says(Click((1, 1)), None, Finished())
+    policy = Says(action_types.Click((1, 1)), None, action_types.Finished())
     agent = HarnessAgent(harness, policy, seed=4)
     for _ in range(3):
         agent.step("find it")
     assert policy.begun == [("find it", "mobile", 4)]
     view = policy.views[-1]
-    assert view.size_px == (240, 108) and [said.action for said in view.past] == [Click((1, 1)), None]
+    assert view.size_px == (240, 108) and [said.action for said in view.past] == [action_types.Click((1, 1)), None]
     with Image.open(io.BytesIO(view.png)) as picture:
         assert picture.size == (240, 108) and picture.getpixel((10, 10)) == (255, 0, 0)
     agent.reset()
@@ -230,7 +217,9 @@ def test_unreadable_replies_end_it_as_not_done(harness: Env) -> None:
 
 
 def test_the_harness_runs_and_its_verdict_is_told(harness: Env) -> None:
-    report = run_android_world(Says(Click((1, 1)), Finished()), AndroidWorldConfig(n_task_combinations=2))
+    report = run_android_world(
+        Says(action_types.Click((1, 1)), action_types.Finished()), AndroidWorldConfig(n_task_combinations=2)
+    )
     assert [(r["task"], r["success"]) for r in report["records"]] == [
         ("A", 1.0),
         ("A", 1.0),
@@ -241,7 +230,7 @@ def test_the_harness_runs_and_its_verdict_is_told(harness: Env) -> None:
     assert report["summary"]["success"]["mean"] == 1.0 and report["summary"]["success"]["clusters"] == 2
     assert report["summary"]["not_counted"] == 1 and report["summary"]["why"] == ["RuntimeError: no emulator"]
     assert harness.done[-1] == "closed"
-    lazy = run_android_world(Says(*[Wait()] * 4), AndroidWorldConfig(tasks=("B",)))
+    lazy = run_android_world(Says(*[action_types.Wait()] * 4), AndroidWorldConfig(tasks=("B",)))
     assert lazy["summary"]["by_task"] == {"B": 0.0}
     assert summarise([record_of({"task_template": "T", "is_successful": 0.4})])["success"]["mean"] == 0.0
 

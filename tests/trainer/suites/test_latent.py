@@ -10,17 +10,7 @@ from drawn import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.suites.latent import (
-    MEASURES,
-    LabelledScreen,
-    LatentConfig,
-    compare,
-    embed,
-    evaluate_latent,
-    figures,
-    measures,
-    similarity,
-)
+from trainer.suites import latent
 
 
 def clouds(seed: int, sizes: list[int], dimension: int = 5, spread: float = 0.5) -> tuple[np.ndarray, list[str]]:
@@ -37,7 +27,7 @@ def clouds(seed: int, sizes: list[int], dimension: int = 5, spread: float = 0.5)
 def test_measures_are_those_of_scikit_learn_and_of_the_definitions(seed: int, sizes: list[int]) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     vectors, classes = clouds(seed, sizes)
-    found = measures(similarity(vectors), classes)
+    found = latent.measures(latent.similarity(vectors), classes)
     expected = metrics.silhouette_samples(vectors, classes, metric="cosine")
     assert found["silhouette"] == pytest.approx(expected, abs=1e-9)
     cosines = metrics.pairwise.cosine_similarity(vectors)
@@ -59,34 +49,37 @@ def test_length_rotation_and_order_dont_matter(seed: int) -> None:
     turned = np.linalg.qr(source.normal(size=(5, 5)))[0]
     order = source.permutation(9)
     stretched = vectors[order] @ turned * source.uniform(0.1, 9, size=(9, 1))
-    one, other = measures(similarity(vectors), classes), measures(similarity(stretched), [classes[i] for i in order])
-    for name in MEASURES:
+    one, other = (
+        latent.measures(latent.similarity(vectors), classes),
+        latent.measures(latent.similarity(stretched), [classes[i] for i in order]),
+    )
+    for name in latent.MEASURES:
         assert other[name] == pytest.approx(one[name][order], abs=1e-9)
 
 
 def test_closed_forms() -> None:
     # two classes on two axes: every cosine is 1 inside and 0 outside
-    apart = measures(similarity(np.array([[1.0, 0], [2, 0], [0, 1], [0, 3]])), list("aabb"))
-    assert [apart[name].tolist() for name in MEASURES] == [[1.0] * 4, [1.0] * 4, [0.0] * 4]
+    apart = latent.measures(latent.similarity(np.array([[1.0, 0], [2, 0], [0, 1], [0, 3]])), list("aabb"))
+    assert [apart[name].tolist() for name in latent.MEASURES] == [[1.0] * 4, [1.0] * 4, [0.0] * 4]
     # the same vectors with crossed classes: nearest other class at distance 0.5, own at 1
-    crossed = measures(similarity(np.array([[1.0, 0], [2, 0], [0, 1], [0, 3]])), list("abab"))
+    crossed = latent.measures(latent.similarity(np.array([[1.0, 0], [2, 0], [0, 1], [0, 3]])), list("abab"))
     assert crossed["silhouette"] == pytest.approx([-0.5] * 4) and crossed["intra_class_consistency"].max() == 0.0
-    same = measures(similarity(np.ones((4, 2))), list("aabb"))  # all in one place
+    same = latent.measures(latent.similarity(np.ones((4, 2))), list("aabb"))  # all in one place
     assert same["silhouette"].tolist() == [0.0] * 4
     with pytest.raises(ValueError, match="two classes"):
-        measures(np.eye(2), list("aa"))
+        latent.measures(np.eye(2), list("aa"))
     with pytest.raises(ValueError, match="length 0"):
-        similarity(np.zeros((2, 3)))
+        latent.similarity(np.zeros((2, 3)))
 
 
 def test_a_common_direction_hides_classes_until_it_is_taken_away() -> None:
     vectors, classes = clouds(3, [20, 20, 20], spread=0.3)
-    screens = [LabelledScreen(str(i), name, "s", "web") for i, name in enumerate(classes)]
-    found = figures(vectors + 100.0, screens, "app")
+    screens = [latent.LabelledScreen(str(i), name, "s", "web") for i, name in enumerate(classes)]
+    found = latent.figures(vectors + 100.0, screens, "app")
     assert found["raw"]["inter_class_similarity"]["mean"] > 0.99 > found["centred"]["inter_class_similarity"]["mean"]
     assert found["centred"]["silhouette"]["mean"] > 0.5 and found["classes"] == 3
-    assert figures(vectors, screens, "source") == {}  # one class
-    tighter = compare(vectors + 100.0, vectors * 3 + 100.0, screens, "app")
+    assert latent.figures(vectors, screens, "source") == {}  # one class
+    tighter = latent.compare(vectors + 100.0, vectors * 3 + 100.0, screens, "app")
     assert tighter["centred"]["silhouette"]["mean"] == pytest.approx(0.0, abs=1e-9)  # a scale changes nothing centred
     assert tighter["raw"]["inter_class_similarity"]["high"] < 0  # raw, it does
 
@@ -119,10 +112,10 @@ def test_screens_are_embedded_by_a_checkpoint(model: Any, processor: Any, rows: 
 
     checkpoint = Checkpoint(model, processor, {"stage": "tiny"})
     pictures = [row["images"][0] for row in rows[:3]]
-    one = embed(checkpoint, pictures, LatentConfig(batch_size=3))
-    other = embed(checkpoint, pictures[::-1], LatentConfig(batch_size=1))[::-1]
+    one = latent.embed(checkpoint, pictures, latent.LatentConfig(batch_size=3))
+    other = latent.embed(checkpoint, pictures[::-1], latent.LatentConfig(batch_size=1))[::-1]
     assert one.shape == (3, 64) and one == pytest.approx(other, abs=1e-4)  # a screen's place in a batch doesn't matter
-    last = embed(checkpoint, pictures, LatentConfig(pooling="last"))
+    last = latent.embed(checkpoint, pictures, latent.LatentConfig(pooling="last"))
     assert np.abs(last - one).max() > 1e-3 and model.training
 
 
@@ -136,12 +129,12 @@ def test_before_and_after_on_the_screens_of_a_store(
 
     checkpoint = Checkpoint(model, processor, {"stage": "tiny"})
     with pytest.raises(ValueError, match="two apps, sources or platforms"):
-        evaluate_latent(checkpoint, store, ["android_control"])
-    found = module.screens_of(store, ["android_control"], LatentConfig())
+        latent.evaluate_latent(checkpoint, store, ["android_control"])
+    found = module.screens_of(store, ["android_control"], latent.LatentConfig())
     apps = [replace(screen, app="even" if i % 2 else "odd") for i, screen in enumerate(found)]
     monkeypatch.setattr(module, "screens_of", lambda store, sources, config: apps)
     events: list[dict[str, Any]] = []
-    report = evaluate_latent(checkpoint, store, ["android_control"], before=checkpoint, on_event=events.append)
+    report = latent.evaluate_latent(checkpoint, store, ["android_control"], before=checkpoint, on_event=events.append)
     assert report["summary"]["headline_of"] == "silhouette by app" and report["read"]["asked"] == len(found) > 6
     assert report["summary"]["before"]["app"] == report["summary"]["app"]
     assert report["summary"]["minus_before"]["app"]["raw"]["silhouette"]["mean"] == 0.0

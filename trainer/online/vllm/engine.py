@@ -33,17 +33,9 @@ from trainer.modeling.model import reply_logprobs
 from trainer.modeling.processor import Processor
 from trainer.online.rollout_engine import EngineFailed
 from trainer.online.rollouts import POLICY, RolloutJob
+from trainer.online.vllm import token_protocol
 from trainer.online.vllm.client import PROBE_S, ServerError, VllmClient
 from trainer.online.vllm.servers import endpoints, weight_update
-from trainer.online.vllm.token_protocol import (
-    BadReply,
-    TokenReply,
-    prompt_body,
-    read_reply,
-    read_scores,
-    sampling_params,
-    scoring_body,
-)
 from trainer.online.vllm.weight_update import acknowledged
 from trainer.settings.online import VllmConfig
 
@@ -209,7 +201,7 @@ class VllmEngine:
             try:
                 self._update.give(server.client, published.label, self.settings.update_timeout_s)
                 self._check(server.client, published)
-            except (ServerError, BadReply) as error:
+            except (ServerError, token_protocol.BadReply) as error:
                 self._out(server, error)
             else:
                 self._in(server, published)
@@ -238,11 +230,11 @@ class VllmEngine:
     def _check(self, client: VllmClient, published: _Weights) -> None:
         """Raises `BadReply` where a server scores the given text otherwise than the learner."""
         prompt, reply = self._given_prompt, self._given_reply
-        answer = client.generate(scoring_body(prompt, reply), self.settings.timeout_s)
-        scores = read_scores(answer, prompt, reply)
+        answer = client.generate(token_protocol.scoring_body(prompt, reply), self.settings.timeout_s)
+        scores = token_protocol.read_scores(answer, prompt, reply)
         gap = sum(abs(one - other) for one, other in zip(scores, published.scores, strict=True)) / len(scores)
         if gap > self.settings.logprob_tolerance:
-            raise BadReply(
+            raise token_protocol.BadReply(
                 f"{client.endpoint}: expected the learner's log-probabilities on a given text, found them "
                 f"{gap:.3g} nats apart: it answers from other weights"
             )
@@ -253,8 +245,8 @@ class VllmEngine:
         """See `RolloutEngine`."""
         # the processor's cache of pictures isn't for several threads
         with self._tokenizing:
-            body, prompt_ids = prompt_body(self._processor, row)
-        body["sampling_params"] = sampling_params(
+            body, prompt_ids = token_protocol.prompt_body(self._processor, row)
+        body["sampling_params"] = token_protocol.sampling_params(
             self._processor,
             temperature=0.0 if job.greedy else self._temperature,
             max_tokens=self._max_new_tokens,
@@ -267,9 +259,9 @@ class VllmEngine:
             server, published = self._server(job, end)
             try:
                 reply = self._reply(server, body, prompt_ids, published)
-            except (ServerError, BadReply) as error:
+            except (ServerError, token_protocol.BadReply) as error:
                 # a reply that doesn't fit may be the request's own fault, a server's failure is not
-                bad += isinstance(error, BadReply)
+                bad += isinstance(error, token_protocol.BadReply)
                 if bad == BAD_REPLIES or (isinstance(error, ServerError) and error.refused):
                     raise PolicyError(f"vllm: {error}") from error
                 # counted from the first failure, over all servers that are tried
@@ -286,11 +278,11 @@ class VllmEngine:
 
     def _reply(
         self, server: _EngineServer, body: Mapping[str, object], prompt_ids: Sequence[int], published: _Weights
-    ) -> TokenReply:
+    ) -> token_protocol.TokenReply:
         answer = server.client.generate(body, self.settings.timeout_s)
-        reply = read_reply(answer, self._processor, prompt_ids, self._max_new_tokens, self._vocabulary)
+        reply = token_protocol.read_reply(answer, self._processor, prompt_ids, self._max_new_tokens, self._vocabulary)
         if set(reply.labels) != {published.label}:
-            raise BadReply(
+            raise token_protocol.BadReply(
                 f"{server.client.endpoint}: expected a reply of the weights {published.label}, found "
                 f"{', '.join(reply.labels)[:80]}"
             )
@@ -376,7 +368,7 @@ class VllmEngine:
                 acknowledged(server.client, published.label)
                 self._check(server.client, published)
                 self._in(server, published)
-        except (ServerError, BadReply) as error:
+        except (ServerError, token_protocol.BadReply) as error:
             if self._update.lasting or published.slot != POLICY:  # for the reference's rollouts the learner waits
                 self._give(server, published)
             else:

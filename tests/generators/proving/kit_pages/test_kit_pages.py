@@ -10,6 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from generators.proving.kit_pages import styles
 from generators.proving.kit_pages.drawing import (
     KitElement,
     KitPage,
@@ -22,16 +23,6 @@ from generators.proving.kit_pages.drawing import (
 from generators.proving.kit_pages.families import FAMILIES, HELD_OUT_FAMILIES, WORD
 from generators.proving.kit_pages.naming import Naming, missing, namings
 from generators.proving.kit_pages.questions import KitWindows, of_lesson
-from generators.proving.kit_pages.styles import (
-    FONTS,
-    HELD_OUT_FONTS,
-    HELD_OUT_ICONS,
-    HELD_OUT_LOOKS,
-    LOOKS,
-    OWN_ICONS,
-    Material,
-    style_of,
-)
 from generators.proving.kit_pages.windows import SIZE, PageWindow, as_screen, cut
 from generators.proving.perception.labels import LETTERS, letter_labels
 from generators.proving.perception.questions import KITS, KITS_ABSENT, KITS_HELD_OUT, LESSONS
@@ -44,10 +35,10 @@ from schemas.coordinates import box_to_unit, contains
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_chromium")]
 TRAIN = [f"train-{number:03d}" for number in range(24)]
 HELD = [f"held-{number:03d}" for number in range(4)]
-EVERYTHING = Material(
-    (*FONTS, *HELD_OUT_FONTS),
-    tuple(look.name for look in (*LOOKS, *HELD_OUT_LOOKS)),
-    (OWN_ICONS, "lucide", "bootstrap"),
+EVERYTHING = styles.Material(
+    (*styles.FONTS, *styles.HELD_OUT_FONTS),
+    tuple(look.name for look in (*styles.LOOKS, *styles.HELD_OUT_LOOKS)),
+    (styles.OWN_ICONS, "lucide", "bootstrap"),
     ("en", "de", "es", "zh"),
 )
 
@@ -97,7 +88,7 @@ def test_without_kits_the_browser_alone_is_enough(folder: Path) -> None:
     found = read_material(folder)
     assert {"flat", "outlined", "underlined"} <= set(found.looks)
     assert not {"bootstrap", "bulma", "pico"} & set(found.looks)
-    assert found.icons == (OWN_ICONS,)
+    assert found.icons == (styles.OWN_ICONS,)
     assert {"en", "de", "es"} <= set(found.languages)
 
 
@@ -118,12 +109,14 @@ def test_a_kit_that_is_there_is_used(tmp_path: Path) -> None:
 
 def test_held_out_families_and_styles_are_never_in_training() -> None:
     assert not set(FAMILIES) & set(HELD_OUT_FAMILIES)
-    assert not set(FONTS) & set(HELD_OUT_FONTS)
-    seen, held = ([style_of(Random(seed), EVERYTHING, held_out) for seed in range(300)] for held_out in (False, True))
+    assert not set(styles.FONTS) & set(styles.HELD_OUT_FONTS)
+    seen, held = (
+        [styles.style_of(Random(seed), EVERYTHING, held_out) for seed in range(300)] for held_out in (False, True)
+    )
     for part in ("font", "icons"):
         assert not {getattr(one, part) for one in seen} & {getattr(one, part) for one in held}
     assert not {one.look.name for one in seen} & {one.look.name for one in held}
-    assert {one.icons for one in held} == set(HELD_OUT_ICONS)
+    assert {one.icons for one in held} == set(styles.HELD_OUT_ICONS)
     assert {one.size_px for one in seen} == {13, 16, 20}
     assert {one.dark for one in seen} == {one.dense for one in seen} == {False, True}
     assert of_lesson([*TRAIN, *HELD], KITS) == TRAIN == of_lesson([*TRAIN, *HELD], KITS_ABSENT)

@@ -10,6 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from generators.proving.perception import sheets
 from generators.proving.perception.acts import phrase
 from generators.proving.perception.layouts import draw_layouts, read_layout
 from generators.proving.perception.questions import (
@@ -21,19 +22,6 @@ from generators.proving.perception.questions import (
     pasted_row,
 )
 from generators.proving.perception.screens import SIZES, paste
-from generators.proving.perception.sheets import (
-    ROLES,
-    TEXT_KINDS,
-    Sheet,
-    SheetElement,
-    draw_sheets,
-    drawing,
-    drawn_on,
-    identity,
-    names_of,
-    read_sheet,
-    wanted,
-)
 from pipelines.prompts import PLACES_QUESTION, REFUSAL, prompt_text
 from schemas.actions import parse_reply
 from schemas.coordinates import box_to_unit
@@ -46,17 +34,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_chromium")]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three sheets, drawn in the real browser."""
     made = tmp_path_factory.mktemp("sheets")
-    draw_sheets(made, SHEETS)
+    sheets.draw_sheets(made, SHEETS)
     return made
 
 
 @pytest.fixture(scope="module")
-def sheet(folder: Path) -> Sheet:
-    return read_sheet(folder, SHEETS[0])
+def sheet(folder: Path) -> sheets.Sheet:
+    return sheets.read_sheet(folder, SHEETS[0])
 
 
-def test_a_sheet_holds_what_was_wanted_and_every_box_has_ink(sheet: Sheet) -> None:
-    assert [(e.kind, e.name, e.colour) for e in sheet.elements] == wanted(SHEETS[0])
+def test_a_sheet_holds_what_was_wanted_and_every_box_has_ink(sheet: sheets.Sheet) -> None:
+    assert [(e.kind, e.name, e.colour) for e in sheet.elements] == sheets.wanted(SHEETS[0])
     for element in sheet.elements:
         left, top, right, bottom = element.box
         assert 0 <= left < right <= sheet.pixels.shape[1]
@@ -67,21 +55,23 @@ def test_a_sheet_holds_what_was_wanted_and_every_box_has_ink(sheet: Sheet) -> No
 
 def test_a_sheet_is_the_same_in_another_browser(folder: Path, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as thread:  # which has a Chromium of its own
-        thread.submit(draw_sheets, tmp_path, SHEETS[:1]).result()
-    assert np.array_equal(read_sheet(tmp_path, SHEETS[0]).pixels, read_sheet(folder, SHEETS[0]).pixels)
+        thread.submit(sheets.draw_sheets, tmp_path, SHEETS[:1]).result()
+    assert np.array_equal(sheets.read_sheet(tmp_path, SHEETS[0]).pixels, sheets.read_sheet(folder, SHEETS[0]).pixels)
 
 
 def test_drawing_goes_on_where_it_was_cut_off(folder: Path, tmp_path: Path) -> None:
-    drawing(tmp_path, "train-000").with_suffix(".png").write_bytes(b"cut off")  # the JSON, written last, is missing
+    sheets.drawing(tmp_path, "train-000").with_suffix(".png").write_bytes(
+        b"cut off"
+    )  # the JSON, written last, is missing
     drawn: list[int] = []
-    draw_sheets(tmp_path, ["train-000"], drawn.append)
+    sheets.draw_sheets(tmp_path, ["train-000"], drawn.append)
     assert drawn == [1]
-    assert read_sheet(tmp_path, "train-000").elements == read_sheet(folder, "train-000").elements
-    draw_sheets(tmp_path, ["train-000"], drawn.append)
+    assert sheets.read_sheet(tmp_path, "train-000").elements == sheets.read_sheet(folder, "train-000").elements
+    sheets.draw_sheets(tmp_path, ["train-000"], drawn.append)
     assert drawn == [1]
 
 
-def test_pasted_elements_keep_their_pixels_and_never_overlap(sheet: Sheet) -> None:
+def test_pasted_elements_keep_their_pixels_and_never_overlap(sheet: sheets.Sheet) -> None:
     for seed in range(40):
         rng = Random(seed)
         screen = paste(sheet, rng.sample(sheet.elements, 9), rng, rng.choice(SIZES))
@@ -95,25 +85,25 @@ def test_pasted_elements_keep_their_pixels_and_never_overlap(sheet: Sheet) -> No
         assert (screen.pixels[covered == 0] == np.array(sheet.ground, np.uint8)).all()
 
 
-def fits(drawn: SheetElement, asked: str) -> bool:
+def fits(drawn: sheets.SheetElement, asked: str) -> bool:
     """Whether a name may mean an element, read as a person would."""
     asked = asked.casefold()
     if drawn.kind == "shape":
         return asked in (f"{drawn.colour} {drawn.name}", drawn.colour, drawn.name)
-    names = [name.casefold() for name in names_of(drawn)]
+    names = [name.casefold() for name in sheets.names_of(drawn)]
     return asked in names
 
 
 PASTED = [lesson for name, lesson in LESSONS.items() if name not in (LAYOUTS, WORLDS, *WINDOW_LESSONS)]
 
 
-def phrases(drawn: SheetElement) -> set[str]:
+def phrases(drawn: sheets.SheetElement) -> set[str]:
     """All that people may call an element."""
     return {phrase(drawn, Random(seed)) for seed in range(300)}
 
 
 @pytest.mark.parametrize("lesson", PASTED, ids=[lesson.name for lesson in PASTED])
-def test_a_question_fits_one_element_and_a_refused_one_none(sheet: Sheet, lesson: object) -> None:
+def test_a_question_fits_one_element_and_a_refused_one_none(sheet: sheets.Sheet, lesson: object) -> None:
     refused = 0
     for seed in range(120):
         made, screen = pasted_row(f"q-{seed}", sheet, lesson)  # type: ignore[arg-type]
@@ -133,7 +123,7 @@ def test_a_question_fits_one_element_and_a_refused_one_none(sheet: Sheet, lesson
     assert (refused > 0) == (lesson.refusals > 0)  # type: ignore[attr-defined]
 
 
-def test_captions_and_lists_name_what_stands_there(sheet: Sheet) -> None:
+def test_captions_and_lists_name_what_stands_there(sheet: sheets.Sheet) -> None:
     kinds = set()
     for seed in range(300):
         made, screen = pasted_row(f"c-{seed}", sheet, LESSONS["mixed"])
@@ -141,21 +131,23 @@ def test_captions_and_lists_name_what_stands_there(sheet: Sheet) -> None:
             continue
         said = made["answer"].splitlines()
         kinds.add(len(said) > 1)
-        shown = {" ".join(filter(None, (ROLES[o.drawn.kind], o.drawn.colour, o.drawn.name))) for o in screen.elements}
+        shown = {
+            " ".join(filter(None, (sheets.ROLES[o.drawn.kind], o.drawn.colour, o.drawn.name))) for o in screen.elements
+        }
         assert set(said) <= shown
         if len(said) > 1:
             assert len(said) == len(screen.elements)
     assert kinds == {True, False}
 
 
-def test_rows_are_a_function_of_their_seed(sheet: Sheet) -> None:
+def test_rows_are_a_function_of_their_seed(sheet: sheets.Sheet) -> None:
     one, other = (pasted_row("same", sheet, LESSONS["mixed"]) for _ in range(2))
     assert one[0] == other[0]
     assert list(one[0]) == list(other[0])
     assert np.array_equal(one[1].pixels, other[1].pixels)
 
 
-def test_layouts_show_their_elements_and_refuse_nothing_that_is_cut_off(sheet: Sheet, tmp_path: Path) -> None:
+def test_layouts_show_their_elements_and_refuse_nothing_that_is_cut_off(sheet: sheets.Sheet, tmp_path: Path) -> None:
     names = [f"train-{number:03d}" for number in range(4)]
     draw_layouts(tmp_path, names)
     cuts = 0
@@ -163,9 +155,9 @@ def test_layouts_show_their_elements_and_refuse_nothing_that_is_cut_off(sheet: S
         screen, cut = read_layout(tmp_path, name)
         cuts += len(cut)
         for drawn in [*(one.drawn for one in screen.elements), *cut]:
-            spelled = drawn.name.replace(" ", "") if drawn.kind in TEXT_KINDS else ""
+            spelled = drawn.name.replace(" ", "") if drawn.kind in sheets.TEXT_KINDS else ""
             assert "".join(letter for letter, _, _ in drawn.letters) == spelled, drawn
-        assert len({word for one in screen.elements for word in identity(one.drawn)}) >= len(screen.elements)
+        assert len({word for one in screen.elements for word in sheets.identity(one.drawn)}) >= len(screen.elements)
         for one in screen.elements:
             left, top, right, bottom = one.box
             assert 0 <= left < right <= screen.size_px[0]
@@ -200,13 +192,13 @@ def test_elements_in_another_order_than_the_page_s_are_refused(shared_chromium: 
     with open_browser(Viewport(320, 448)) as context:
         page = context.new_page()
         page.set_content("<b class=e>Save as</b> <i class=e></i>")
-        assert [one.name for one in drawn_on(page, ".e", [save, circle], "layout x")] == ["Save as", "circle"]
+        assert [one.name for one in sheets.drawn_on(page, ".e", [save, circle], "layout x")] == ["Save as", "circle"]
         for wrong in ([circle, save], [("button", "Save", ""), circle]):
             with pytest.raises(RuntimeError, match=r"layout x: the .* shows the letters 'Saveas'"):
-                drawn_on(page, ".e", wrong, "layout x")
+                sheets.drawn_on(page, ".e", wrong, "layout x")
 
 
-def test_a_list_with_places_has_a_point_in_every_box(sheet: Sheet) -> None:
+def test_a_list_with_places_has_a_point_in_every_box(sheet: sheets.Sheet) -> None:
     seen, lesson = 0, replace(LESSONS["shapes"], places=0.5)
     for seed in range(60):
         made, screen = pasted_row(f"p-{seed}", sheet, lesson)

@@ -14,21 +14,7 @@ from generators.worlds.fsm.fsm_tasks import TaskMaker
 from generators.worlds.fsm.fsm_world import FsmWorld, open_fsm
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import TEMPLATES, make_site
-from schemas.action_types import (
-    Click,
-    DoubleClick,
-    Drag,
-    GetUrl,
-    Hotkey,
-    Hover,
-    Launch,
-    PressBack,
-    PressEnter,
-    Scroll,
-    SelectOption,
-    Type,
-    Wait,
-)
+from schemas import action_types
 from schemas.actions import Action
 
 TEXTS = ("Mira", "a@b.co", "ü😀'\"<b>{cart}", "x\ny\tz", "2026-12-01", "  ")
@@ -50,20 +36,20 @@ def draw(rng: Random, world: InterpretedWorld, host: str) -> Action:
     clickable = [element for element in world.elements() if element.clickable]
     anything = (rng.randint(0, 1000), rng.randint(0, 1000))
     found: Action = rng.choice(
-        [Click(rng.choice(clickable).centre)] * 9
-        + [Type(rng.choice(TEXTS))] * 3
+        [action_types.Click(rng.choice(clickable).centre)] * 9
+        + [action_types.Type(rng.choice(TEXTS))] * 3
         + [
-            Scroll(direction=rng.choice(("down", "up"))),
-            PressBack(),
-            PressEnter(),
-            Wait(),
-            Click(anything),
-            Hover(anything),
+            action_types.Scroll(direction=rng.choice(("down", "up"))),
+            action_types.PressBack(),
+            action_types.PressEnter(),
+            action_types.Wait(),
+            action_types.Click(anything),
+            action_types.Hover(anything),
         ]
-        + [DoubleClick(rng.choice(clickable).centre), Hotkey(rng.choice(CHORDS))]
+        + [action_types.DoubleClick(rng.choice(clickable).centre), action_types.Hotkey(rng.choice(CHORDS))]
         + [
-            Launch(url=f"https://{host}/{rng.choice(('', 'help', 'cart', 'home', 'pay'))}"),
-            Launch(url="https://other.example/"),
+            action_types.Launch(url=f"https://{host}/{rng.choice(('', 'help', 'cart', 'home', 'pay'))}"),
+            action_types.Launch(url="https://other.example/"),
         ]
     )
     return found
@@ -93,7 +79,7 @@ def test_it_is_a_world_that_resets_to_any_snapshot(chromium: FsmWorld) -> None:
     first = chromium.observe()
     assert chromium.state()["variables"]["cart"] == 2 and chromium.state()["page"] == "cart"
     assert first.png.startswith(b"\x89PNG") and any(p.name == site.page["item0"].title for p in first.elements)
-    chromium.act(Click(next(p for p in first.elements if p.key == "nav-home").centre))
+    chromium.act(action_types.Click(next(p for p in first.elements if p.key == "nav-home").centre))
     assert chromium.observe().state != first.state
     chromium.reset(start)
     assert chromium.observe() == first
@@ -116,27 +102,27 @@ def test_an_option_is_chosen_by_what_it_says_and_an_address_leads_back(chromium:
     for world in (chromium, InterpretedWorld(make_site)):
         world.reset(start)
         [box] = [element for element in world.elements() if element.key == key]
-        world.act(Click(box.centre))
+        world.act(action_types.Click(box.centre))
         options = [element.name for element in world.elements() if element.role == "option"]
         assert len(options) > 1
         world.reset(start)
         for option in (options[1], f" {options[0].upper()}", options[0]):
-            world.act(SelectOption(box.centre, option))
+            world.act(action_types.SelectOption(box.centre, option))
             [shown] = [element for element in world.elements() if element.key == key]
             assert shown.text.casefold() == option.strip().casefold()
             assert not [element for element in world.elements() if element.role == "option"]
         for point, option in ((box.centre, "No such option"), ((1, 999), options[0])):
             with pytest.raises(WorldError, match="SelectOption: no option"):
-                world.act(SelectOption(point, option))
+                world.act(action_types.SelectOption(point, option))
         seen.append((world.state(), world.elements()))
         world.reset({**start, "page": ""})
         home = world.state()["page"]
-        world.act(GetUrl())
+        world.act(action_types.GetUrl())
         said = world.observe().said
         assert said in (f"https://{(host := make_site(str(start['kind']), 3).host)}/", f"https://{host}/{home}")
         world.reset(start)
         assert world.observe().said == ""
-        world.act(Launch(url=said))
+        world.act(action_types.Launch(url=said))
         assert world.state()["page"] == home
     assert seen[0] == seen[1]
 
@@ -146,9 +132,9 @@ def test_what_a_web_page_lacks_is_unsupported(chromium: FsmWorld) -> None:
     for world in (chromium, InterpretedWorld(make_site)):
         world.reset({"kind": "shop", "seed": 3})
         with pytest.raises(UnsupportedAction, match="Drag"):
-            world.act(Drag((1, 1), (2, 2)))
+            world.act(action_types.Drag((1, 1), (2, 2)))
         with pytest.raises(WorldError, match="no key is named 'nonsense'"):
-            world.act(Hotkey(("ctrl", "nonsense")))
+            world.act(action_types.Hotkey(("ctrl", "nonsense")))
 
 
 def test_keys_mean_the_same_by_each_of_their_names(chromium: FsmWorld) -> None:
@@ -156,11 +142,11 @@ def test_keys_mean_the_same_by_each_of_their_names(chromium: FsmWorld) -> None:
     worlds = (chromium, double)
     for world in worlds:
         world.reset({"kind": "shop", "seed": 3})
-        world.act(Launch(url=f"https://{make_site('shop', 3).host}/help"))
+        world.act(action_types.Launch(url=f"https://{make_site('shop', 3).host}/help"))
     field = next(element for element in double.elements() if element.role == "textbox")
     keys = (("F5",), ("space",), ("x",), ("Control", "A"), ("del",), ("Alt", "ArrowLeft"))
     seen = []
-    for action in (Click(field.centre), Type("Is it red?"), *map(Hotkey, keys)):
+    for action in (action_types.Click(field.centre), action_types.Type("Is it red?"), *map(action_types.Hotkey, keys)):
         for world in worlds:
             world.act(action)
         assert chromium.state() == double.state() and chromium.elements() == double.elements(), action
@@ -172,7 +158,7 @@ def test_pages_without_an_address_open_home(chromium: FsmWorld) -> None:
     site = make_site("shop", 3)
     chromium.reset({"kind": "shop", "seed": 3})
     for path, page in (("help", "help"), ("pay", "home"), ("cart", "cart"), ("%2e%2e/etc", "home")):
-        chromium.act(Launch(url=f"https://{site.host}/{path}"))
+        chromium.act(action_types.Launch(url=f"https://{site.host}/{path}"))
         assert chromium.state()["page"] == page
 
 

@@ -8,24 +8,7 @@ from generators.tasks.world_interface import UnsupportedAction, World, WorldErro
 from generators.worlds.phone.phone_world import PhoneWorld
 from generators.worlds.phone.plan import perform
 from generators.worlds.phone.snapshot import APPS, make_snapshot
-from schemas.action_types import (
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    Hotkey,
-    Hover,
-    Launch,
-    LongPress,
-    PressBack,
-    PressEnter,
-    PressHome,
-    PressRecent,
-    Scroll,
-    Type,
-    Wait,
-)
+from schemas import action_types
 
 NASTY = "a'b\"c`$(id);rm -rf / 你好 😀 <b>&amp;\t\\n\n" + "x" * 10_000
 
@@ -53,15 +36,15 @@ def test_same_seed_same_document_and_pixels_other_seed_others(handset: PhoneWorl
 @pytest.mark.parametrize("app", APPS)
 def test_a_moment_in_the_middle_comes_back_exactly(handset: PhoneWorld, app: str) -> None:
     handset.reset({"seed": 11, "open": f"vesper://{app}"})
-    handset.act(Scroll(direction="down"))
+    handset.act(action_types.Scroll(direction="down"))
     for key in ("search", "add", "sort", "more"):
         if any(p.key == key for p in handset.elements()):
-            handset.act(Click(centre(handset, key)))
-            handset.act(Type("a"))
+            handset.act(action_types.Click(centre(handset, key)))
+            handset.act(action_types.Type("a"))
             break
     saved, before = handset.state(), handset.observe()
-    handset.act(PressRecent())
-    handset.act(PressHome())
+    handset.act(action_types.PressRecent())
+    handset.act(action_types.PressHome())
     assert handset.observe().png != before.png
     handset.reset({"snapshot": saved})
     after = handset.observe()
@@ -70,56 +53,56 @@ def test_a_moment_in_the_middle_comes_back_exactly(handset: PhoneWorld, app: str
 
 def test_text_arrives_byte_for_byte_and_nowhere_without_a_focus(handset: PhoneWorld) -> None:
     handset.reset({"seed": 1, "open": "vesper://notes/edit"})
-    handset.act(Type("lost"))
+    handset.act(action_types.Type("lost"))
     assert handset.state()["ui"]["stacks"]["notes"][-1]["f"]["body"] == ""
     for key, name in (("field:title", "title"), ("field:body", "body")):
-        handset.act(Click(centre(handset, key)))
-        handset.act(Type(NASTY))
-        handset.act(Type("!"))
+        handset.act(action_types.Click(centre(handset, key)))
+        handset.act(action_types.Type(NASTY))
+        handset.act(action_types.Type("!"))
         assert handset.state()["ui"]["stacks"]["notes"][-1]["f"][name] == NASTY + "!"
 
 
 def test_a_long_press_on_a_field_selects_what_typing_replaces(handset: PhoneWorld) -> None:
     handset.reset({"seed": 1, "open": "vesper://contacts/edit?first=Old"})
-    handset.act(LongPress(centre(handset, "field:first")))
-    handset.act(Type("New"))
+    handset.act(action_types.LongPress(centre(handset, "field:first")))
+    handset.act(action_types.Type("New"))
     assert handset.state()["ui"]["stacks"]["contacts"][-1]["f"]["first"] == "New"
 
 
 def test_back_home_and_recents_keep_each_apps_own_stack(handset: PhoneWorld) -> None:
     handset.reset({"seed": 2})
-    handset.act(Launch(app="Settings"))
-    handset.act(Click(centre(handset, "go:display")))
-    handset.act(PressHome())
-    handset.act(Launch(app="no such app"))
+    handset.act(action_types.Launch(app="Settings"))
+    handset.act(action_types.Click(centre(handset, "go:display")))
+    handset.act(action_types.PressHome())
+    handset.act(action_types.Launch(app="no such app"))
     assert handset.state()["ui"]["front"] == "home"
-    handset.act(Launch(app="clock"))
-    handset.act(PressRecent())
-    handset.act(Click(centre(handset, "recent:settings")))
+    handset.act(action_types.Launch(app="clock"))
+    handset.act(action_types.PressRecent())
+    handset.act(action_types.Click(centre(handset, "recent:settings")))
     assert any(p.key == "set:dark" for p in handset.elements())
     fronts = []
     for _ in range(2):
-        handset.act(PressBack())
+        handset.act(action_types.PressBack())
         fronts.append(handset.state()["ui"]["front"])
     assert fronts == ["settings", "home"]
 
 
 def test_back_closes_a_dialog_before_it_leaves_the_page(handset: PhoneWorld) -> None:
     handset.reset({"seed": 2, "open": "vesper://contacts"})
-    handset.act(Click(centre(handset, "sort")))
+    handset.act(action_types.Click(centre(handset, "sort")))
     keys = {p.key for p in handset.elements()}
     assert "opt:First name" in keys and "add" not in keys  # what lies under a dialog can't be touched
-    handset.act(PressBack())
+    handset.act(action_types.PressBack())
     assert handset.state()["ui"]["dialog"] is None and handset.state()["ui"]["front"] == "contacts"
 
 
 def test_gestures_open_the_drawer_and_quick_settings_and_move_a_slider(handset: PhoneWorld) -> None:
     handset.reset({"seed": 3})
-    handset.act(Scroll((500, 700), (500, 300)))
+    handset.act(action_types.Scroll((500, 700), (500, 300)))
     assert handset.state()["ui"]["front"] == "drawer"
-    handset.act(Drag((500, 10), (500, 600)))
+    handset.act(action_types.Drag((500, 10), (500, 600)))
     bluetooth = handset.state()["data"]["settings"]["values"]["bluetooth"]
-    handset.act(Click(centre(handset, "shade:bluetooth")))
+    handset.act(action_types.Click(centre(handset, "shade:bluetooth")))
     assert handset.state()["data"]["settings"]["values"]["bluetooth"] is not bluetooth
     handset.reset({"seed": 3, "open": "vesper://settings/display"})
     perform(handset, [("slide", "set:brightness", 20)])
@@ -129,23 +112,28 @@ def test_gestures_open_the_drawer_and_quick_settings_and_move_a_slider(handset: 
 def test_enter_sends_a_message_and_waiting_lets_the_timer_run(handset: PhoneWorld) -> None:
     thread = make_snapshot(4)["data"]["messages"]["threads"][0]["id"]
     handset.reset({"seed": 4, "open": f"vesper://messages/thread?id={thread}"})
-    handset.act(Click(centre(handset, "field:text")))
-    handset.act(Type("hello"))
-    handset.act(PressEnter())
+    handset.act(action_types.Click(centre(handset, "field:text")))
+    handset.act(action_types.Type("hello"))
+    handset.act(action_types.PressEnter())
     assert handset.state()["data"]["messages"]["texts"][-1]["text"] == "hello"
-    handset.act(Launch(url="vesper://clock"))
+    handset.act(action_types.Launch(url="vesper://clock"))
     perform(handset, [("tap", "tab:timer"), ("tap", "timer:+60"), ("tap", "timer:start")])
-    handset.act(Wait())
+    handset.act(action_types.Wait())
     assert handset.state()["data"]["clock"]["timer"] == {"total": 60, "left": 58, "running": True}
 
 
 def test_what_a_phone_has_not_is_refused_by_name(handset: PhoneWorld) -> None:
-    for action in (Hover((1, 1)), DoubleClick((1, 1)), Hotkey(("a",)), Launch(url="https://example.org")):
+    for action in (
+        action_types.Hover((1, 1)),
+        action_types.DoubleClick((1, 1)),
+        action_types.Hotkey(("a",)),
+        action_types.Launch(url="https://example.org"),
+    ):
         with pytest.raises(UnsupportedAction, match="Hover|DoubleClick|Hotkey|example.org"):
             handset.act(action)
     before = handset.state()
-    handset.act(Finished("done"))
-    handset.act(CallUser("the answer"))
+    handset.act(action_types.Finished("done"))
+    handset.act(action_types.CallUser("the answer"))
     assert handset.state() == before and handset.answer == "the answer"
 
 

@@ -12,14 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.prompts import messages
-from trainer.online.vllm.token_protocol import (
-    BadReply,
-    one_token_each,
-    prompt_body,
-    read_reply,
-    read_scores,
-    sampling_params,
-)
+from trainer.online.vllm import token_protocol
 
 PROMPT = [5, 6, 7]
 
@@ -64,8 +57,8 @@ def test_any_change_is_refused_or_leaves_a_whole_reply(words: Any, data: st.Data
     else:
         del place[key]
     try:
-        reply = read_reply(told, words, PROMPT, 8, 1400)
-    except BadReply as bad:
+        reply = token_protocol.read_reply(told, words, PROMPT, 8, 1400)
+    except token_protocol.BadReply as bad:
         assert len(str(bad)) < 400
         return
     choice = told["choices"][0]
@@ -75,8 +68,8 @@ def test_any_change_is_refused_or_leaves_a_whole_reply(words: Any, data: st.Data
 
 
 def test_replies_end_at_the_end_token_or_at_their_limit(words: Any) -> None:
-    assert read_reply(good(words), words, PROMPT, 8, 1400).labels == ["v1"]
-    assert not read_reply(answer(words, [300] * 8, False), words, PROMPT, 8, 1400).finished
+    assert token_protocol.read_reply(good(words), words, PROMPT, 8, 1400).labels == ["v1"]
+    assert not token_protocol.read_reply(answer(words, [300] * 8, False), words, PROMPT, 8, 1400).finished
     for ids, finished in (
         ([300] * 3, False),
         ([300] * 8, True),
@@ -87,34 +80,34 @@ def test_replies_end_at_the_end_token_or_at_their_limit(words: Any) -> None:
         ([words.never[0]] * 8, False),
         ([1400] * 8, False),
     ):
-        with pytest.raises(BadReply):
-            read_reply(answer(words, ids, finished), words, PROMPT, 8, 1400)
+        with pytest.raises(token_protocol.BadReply):
+            token_protocol.read_reply(answer(words, ids, finished), words, PROMPT, 8, 1400)
 
 
 @pytest.mark.parametrize("value", [-9999.0, float("nan"), float("inf"), 0.5, True, "-0.5", None])
 def test_a_log_probability_that_is_none_is_refused(words: Any, value: Any) -> None:
     told = good(words)
     told["choices"][0]["logprobs"]["content"][1]["logprob"] = value
-    with pytest.raises(BadReply, match="token 1: expected the log-probability of 301"):
-        read_reply(told, words, PROMPT, 8, 1400)
+    with pytest.raises(token_protocol.BadReply, match="token 1: expected the log-probability of 301"):
+        token_protocol.read_reply(told, words, PROMPT, 8, 1400)
 
 
 def test_a_prompt_goes_as_its_ids_with_one_token_for_each_picture(words: Any) -> None:
     images = [picture(2, 0), picture(1, 0)]
     row = {"messages": messages("navigation", "Press it <|image_pad|>", images=2), "images": images}
-    body, ids = prompt_body(words, row)
+    body, ids = token_protocol.prompt_body(words, row)
     assert body["token_ids"].count(words.image_id) == len(body["content_parts"]) == 2 < ids.count(words.image_id)
     whole, each = iter(body["token_ids"]), [words.image_tokens(one) for one in words.prompt(row).pictures]
     laid = [copied for token in whole for copied in [token] * (each.pop(0) if token == words.image_id else 1)]
     assert laid == ids == words.prompt(row).ids
-    assert one_token_each([9, 9, 1, 9], 9) == [9, 1, 9] and one_token_each([], 9) == []
-    params = sampling_params(words, temperature=0.7, max_tokens=8, seed=3)
+    assert token_protocol.one_token_each([9, 9, 1, 9], 9) == [9, 1, 9] and token_protocol.one_token_each([], 9) == []
+    params = token_protocol.sampling_params(words, temperature=0.7, max_tokens=8, seed=3)
     assert {*params["logit_bias"]} == {str(one) for one in words.never} and params["stop_token_ids"] == [words.end_id]
 
 
 def test_scores_are_of_the_given_tokens() -> None:
     told = {"prompt_logprobs": [None, {"6": {"logprob": -1}, "2": {"logprob": -3}}, {"7": {"logprob": -2.5}}]}
-    assert read_scores(told, [5], [6, 7]) == [-1.0, -2.5]
+    assert token_protocol.read_scores(told, [5], [6, 7]) == [-1.0, -2.5]
     for wrong in ({}, {"prompt_logprobs": told["prompt_logprobs"][:2]}, {"prompt_logprobs": [None, None, None]}):
-        with pytest.raises(BadReply):
-            read_scores(wrong, [5], [6, 7])
+        with pytest.raises(token_protocol.BadReply):
+            token_protocol.read_scores(wrong, [5], [6, 7])
