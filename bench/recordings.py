@@ -23,19 +23,8 @@ from bench.figures import Figure, share
 from pipelines import sources
 from pipelines.mapping.adapter import Raw, Record
 from pipelines.native.input_events import key_frames, look, read_input
+from schemas import actions
 from schemas.action_types import ACTION_SPACE
-from schemas.actions import (
-    Click,
-    DoubleClick,
-    Drag,
-    LongPress,
-    PressBack,
-    Scroll,
-    Type,
-    format,
-    pressed,
-    scroll_direction,
-)
 from schemas.coordinates import point_to_unit
 
 SIZE = (192, 144)
@@ -86,14 +75,14 @@ def act(script: Script, kind: str) -> None:
     unit = point_to_unit(at, SIZE)
     if kind == "click":
         script.press(at)
-        script.expected.append(format(Click(unit)))
+        script.expected.append(actions.format(actions.Click(unit)))
     elif kind == "double":
         script.press(at)
         script.press(at)
-        script.expected.append(format(DoubleClick(unit)))
+        script.expected.append(actions.format(actions.DoubleClick(unit)))
     elif kind == "hold":
         script.press(at, held_s=0.8)
-        script.expected.append(format(LongPress(unit)))
+        script.expected.append(actions.format(actions.LongPress(unit)))
     elif kind in ("drag", "swipe"):
         to = ((at[0] + SIZE[0] // 2) % (SIZE[0] - 20) + 5, (at[1] + SIZE[1] // 3) % (SIZE[1] - 20) + 5)
         script.say("down", x=at[0], y=at[1])
@@ -102,14 +91,18 @@ def act(script: Script, kind: str) -> None:
             script.say("move", x=at[0] + (to[0] - at[0]) * part / 3, y=at[1] + (to[1] - at[1]) * part / 3)
         script.say("up", x=to[0], y=to[1])
         end = point_to_unit(to, SIZE)
-        found = Scroll(unit, end, scroll_direction(unit, end, SIZE)) if kind == "swipe" else Drag(unit, end)
-        script.expected.append(format(found))
+        found = (
+            actions.Scroll(unit, end, actions.scroll_direction(unit, end, SIZE))
+            if kind == "swipe"
+            else actions.Drag(unit, end)
+        )
+        script.expected.append(actions.format(found))
     elif kind == "wheel":
         side, sign = rng.choice((("dy", 1), ("dy", -1), ("dx", 1))), 1
         for _ in range(rng.randint(1, 8)):
             script.say("wheel", x=at[0], y=at[1], **{side[0]: 120 * side[1] * sign})
         words = {("dy", 1): "down", ("dy", -1): "up", ("dx", 1): "right"}
-        script.expected.append(format(Scroll(direction=words[side])))
+        script.expected.append(actions.format(actions.Scroll(direction=words[side])))
     elif kind == "type":
         write(script, rng.choice(WORDS))
     elif kind == "keys":
@@ -121,10 +114,10 @@ def act(script: Script, kind: str) -> None:
             script.say("key_down", key=keys[-1])
         for key in reversed(keys):
             script.say("key_up", key=key)
-        script.expected.append(format(pressed(tuple(key.lower() for key in keys))))
+        script.expected.append(actions.format(actions.pressed(tuple(key.lower() for key in keys))))
     else:
         script.say("key_down", key="back")
-        script.expected.append(format(PressBack()))
+        script.expected.append(actions.format(actions.PressBack()))
 
 
 def write(script: Script, text: str) -> None:
@@ -141,7 +134,7 @@ def write(script: Script, text: str) -> None:
             script.say("key_up", key="shift")
         else:
             script.say("key_down", key=char)
-    script.expected.append(format(Type(text)))
+    script.expected.append(actions.format(actions.Type(text)))
 
 
 KINDS = {

@@ -20,22 +20,8 @@ import numpy as np
 from pipelines.mapping.items import ItemError, bad_values, is_number, is_text, text_of
 from pipelines.mapping.points import in_frame, swipe, wheel_direction
 from pipelines.store.images import open_image
+from schemas import actions
 from schemas.action_types import ActionSpace, speaks
-from schemas.actions import (
-    Action,
-    Click,
-    DoubleClick,
-    Drag,
-    LongPress,
-    Point,
-    PressBack,
-    PressHome,
-    PressRecent,
-    RightClick,
-    Scroll,
-    Type,
-    pressed,
-)
 
 TREMBLE_PX = 6.0
 """A hand moves by so much between pressing and letting go without meaning it."""
@@ -60,7 +46,11 @@ CLICK, DOUBLE, HOLD, DRAG, RIGHT, WHEEL, TYPING, KEY, COMBO, OTHER = (
 _MODIFIERS = {"ctrl": "ctrl", "control": "ctrl", "alt": "alt", "option": "alt", "shift": "shift"}
 _MODIFIERS |= dict.fromkeys(("meta", "cmd", "command", "win", "super"), "meta")
 _COMBINING = ("ctrl", "alt", "meta")
-_PHONE: Mapping[str, Callable[[], Action]] = {"back": PressBack, "home": PressHome, "recent": PressRecent}
+_PHONE: Mapping[str, Callable[[], actions.Action]] = {
+    "back": actions.PressBack,
+    "home": actions.PressHome,
+    "recent": actions.PressRecent,
+}
 InputEvent = Mapping[str, object]
 
 
@@ -70,7 +60,7 @@ class RecordedGesture:
 
     word: str
     events: list[InputEvent]
-    action: Action | None = None
+    action: actions.Action | None = None
     error: ItemError | None = None
     rules: list[str] = field(default_factory=list)
 
@@ -155,21 +145,23 @@ class _InputReader:
             # A finger that rests first takes something along; one that doesn't turns the page.
             finger = self.touch and seconds(moves[0]) - seconds(press[0]) < HELD_S
             to = in_frame(*end, self.size, DRAG)
-            self._add(DRAG, press, swipe(at, to, DRAG, self.size) if finger else Drag(at, to))
+            self._add(DRAG, press, swipe(at, to, DRAG, self.size) if finger else actions.Drag(at, to))
         elif self.touch and seconds(event) - seconds(press[0]) >= HELD_S:
-            self._add(HOLD, press, LongPress(at))
+            self._add(HOLD, press, actions.LongPress(at))
         elif self._is_second(press[0], start):
             first = self.done.pop()
-            self._add(DOUBLE, [*first.events, *press], DoubleClick(in_frame(*_xy(first.events[0]), self.size, DOUBLE)))
+            self._add(
+                DOUBLE, [*first.events, *press], actions.DoubleClick(in_frame(*_xy(first.events[0]), self.size, DOUBLE))
+            )
         else:
-            self._add(CLICK, press, Click(at))
+            self._add(CLICK, press, actions.Click(at))
 
-    def _other_button(self, press: list[InputEvent], button: str, at: Point, moved: bool) -> None:
-        if button != "right" or moved or not speaks(self.space, RightClick):
+    def _other_button(self, press: list[InputEvent], button: str, at: actions.Point, moved: bool) -> None:
+        if button != "right" or moved or not speaks(self.space, actions.RightClick):
             error = ItemError("no_counterpart", f"a press of the {button[:40]} button", RIGHT)
             self.done.append(RecordedGesture(RIGHT, press, None, error))
         else:
-            self._add(RIGHT, press, RightClick(at))
+            self._add(RIGHT, press, actions.RightClick(at))
 
     def _is_second(self, down: InputEvent, at: tuple[float, float]) -> bool:
         last = self.done[-1] if self.done else None
@@ -183,10 +175,10 @@ class _InputReader:
             raise ItemError("bad_value", "a wheel that doesn't turn", WHEEL)
         direction = wheel_direction(dx, dy)
         last = self.done[-1] if self.done else None
-        if last and last.action == Scroll(direction=direction) and seconds(event) - last.ends <= WHEEL_S:
+        if last and last.action == actions.Scroll(direction=direction) and seconds(event) - last.ends <= WHEEL_S:
             last.events.append(event)
         else:
-            self._add(WHEEL, [event], Scroll(direction=direction))
+            self._add(WHEEL, [event], actions.Scroll(direction=direction))
 
     def _key(self, event: InputEvent) -> None:
         name = _name(event)
@@ -210,8 +202,8 @@ class _InputReader:
         elif isinstance(text, str) and text.isprintable() and text:
             # Without a text of its own a letter is as large as Shift makes it.
             self._write(event, text.upper() if shift and "text" not in event else text)
-        elif name == "backspace" and last is not None and isinstance(last.action, Type) and last.action.content:
-            last.action = Type(last.action.content[:-1])
+        elif name == "backspace" and last is not None and isinstance(last.action, actions.Type) and last.action.content:
+            last.action = actions.Type(last.action.content[:-1])
             last.events.append(event)
             last.rules = ["corrected"]
         elif self.touch and name in _PHONE:
@@ -223,26 +215,26 @@ class _InputReader:
         if not is_text(text):
             raise ItemError("bad_value", "not Unicode text", TYPING)
         last = self.done[-1] if self.done else None
-        if last is not None and isinstance(last.action, Type):
-            last.action = Type(last.action.content + text)
+        if last is not None and isinstance(last.action, actions.Type):
+            last.action = actions.Type(last.action.content + text)
             last.events.append(event)
         else:
-            self._add(TYPING, [event], Type(text))
+            self._add(TYPING, [event], actions.Type(text))
 
-    def _add(self, word: str, events: list[InputEvent], action: Action) -> None:
+    def _add(self, word: str, events: list[InputEvent], action: actions.Action) -> None:
         self.done.append(RecordedGesture(word, events, action))
 
 
 def _typed(one: RecordedGesture) -> RecordedGesture:
     """Typing of which nothing is left is no action."""
-    if one.action == Type(""):
+    if one.action == actions.Type(""):
         return RecordedGesture(one.word, one.events, None, ItemError("empty_text", "all was deleted again", one.word))
     return one
 
 
-def _pressed(keys: tuple[str, ...], word: str) -> Action:
+def _pressed(keys: tuple[str, ...], word: str) -> actions.Action:
     with bad_values(word):
-        return pressed(keys)
+        return actions.pressed(keys)
 
 
 def _name(event: InputEvent) -> str:

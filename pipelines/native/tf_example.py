@@ -11,22 +11,7 @@ from typing import Any
 
 from pipelines.mapping.adapter import Broken, Raw, RecordError
 from pipelines.mapping.items import whole_number
-from pipelines.native import tfrecord
-from pipelines.native.wire import (
-    BYTES,
-    FIXED32,
-    ProtoError,
-    as_bytes,
-    as_int,
-    as_text,
-    bytes_field,
-    expect,
-    fields,
-    pack_varints,
-    packed_floats,
-    packed_varints,
-    varint,
-)
+from pipelines.native import tfrecord, wire
 
 Feature = list[bytes] | list[float] | list[int]
 Example = dict[str, Feature]
@@ -45,7 +30,7 @@ def examples(raw: Raw, file: str, *, lost_items: int) -> Iterator[tuple[int, Exa
             continue
         try:
             yield frame.index, parse(frame.data)
-        except ProtoError as error:
+        except wire.ProtoError as error:
             yield Broken(file, where, "bad_proto", str(error), lost_items, {"bytes": len(frame.data)})
 
 
@@ -56,66 +41,68 @@ def parse(data: bytes) -> Example:
     Raises `ProtoError` naming the feature or the byte that is wrong.
     """
     found: Example = {}
-    for number, kind, value in fields(data):
+    for number, kind, value in wire.fields(data):
         if number != 1:
             continue  # proto: unknown fields are skipped
         # Field 1 of an Example is its map of features.
-        for entry_number, entry_kind, entry in fields(as_bytes(number, kind, value)):
+        for entry_number, entry_kind, entry in wire.fields(wire.as_bytes(number, kind, value)):
             if entry_number == 1:
-                name, feature = _entry(as_bytes(entry_number, entry_kind, entry))
+                name, feature = _entry(wire.as_bytes(entry_number, entry_kind, entry))
                 found[name] = feature
     return found
 
 
 def _entry(data: memoryview) -> tuple[str, Feature]:
     name, feature = "", memoryview(b"")
-    for number, kind, value in fields(data):
+    for number, kind, value in wire.fields(data):
         if number == 1:
-            name = as_text(number, kind, value)
+            name = wire.as_text(number, kind, value)
         elif number == 2:
-            feature = as_bytes(number, kind, value)
+            feature = wire.as_bytes(number, kind, value)
     try:
         return name, _feature(feature)
-    except ProtoError as error:
-        raise ProtoError(f"feature {name[:60]!r}: {error}") from error
+    except wire.ProtoError as error:
+        raise wire.ProtoError(f"feature {name[:60]!r}: {error}") from error
 
 
 def _feature(data: memoryview) -> Feature:
     values: Feature = []
-    for number, kind, value in fields(data):
+    for number, kind, value in wire.fields(data):
         if number == _BYTES_LIST:
             # The last list wins, as in any proto message.
-            values = [bytes(as_bytes(n, k, v)) for n, k, v in fields(as_bytes(number, kind, value)) if n == 1]
+            values = [
+                bytes(wire.as_bytes(n, k, v)) for n, k, v in wire.fields(wire.as_bytes(number, kind, value)) if n == 1
+            ]
         elif number == _FLOAT_LIST:
-            values = _floats(as_bytes(number, kind, value))
+            values = _floats(wire.as_bytes(number, kind, value))
         elif number == _INT64_LIST:
-            values = _ints(as_bytes(number, kind, value))
+            values = _ints(wire.as_bytes(number, kind, value))
     return values
 
 
 def _floats(data: memoryview) -> list[float]:
     values: list[float] = []
-    for number, kind, value in fields(data):
+    for number, kind, value in wire.fields(data):
         if number != 1:
             continue
         # Old writers write numbers one by one.
-        if kind == BYTES:
-            values += packed_floats(as_bytes(number, kind, value), number)
+        if kind == wire.BYTES:
+            values += wire.packed_floats(wire.as_bytes(number, kind, value), number)
         else:
-            expect(number, kind, FIXED32)
+            wire.expect(number, kind, wire.FIXED32)
             values += struct.unpack("<f", value)  # type: ignore[arg-type]
     return values
 
 
 def _ints(data: memoryview) -> list[int]:
     values: list[int] = []
-    for number, kind, value in fields(data):
+    for number, kind, value in wire.fields(data):
         if number != 1:
             continue
-        if kind == BYTES:
-            values += packed_varints(as_bytes(number, kind, value))
+        if kind == wire.BYTES:
+            values += wire.packed_varints(wire.as_bytes(number, kind, value))
         else:
-            values.append(as_int(number, kind, value))
+            values.append(wire.as_int(number, kind, value))
     return values
 
 
@@ -129,8 +116,8 @@ def serialise(features: Mapping[str, Sequence[bytes | str | float | int]], *, pa
     entries = []
     for name in sorted(features):
         feature = _serialise_feature(name, list(features[name]), packed)
-        entries.append(bytes_field(1, bytes_field(1, name.encode()) + bytes_field(2, feature)))
-    return bytes_field(1, b"".join(entries))
+        entries.append(wire.bytes_field(1, wire.bytes_field(1, name.encode()) + wire.bytes_field(2, feature)))
+    return wire.bytes_field(1, b"".join(entries))
 
 
 def _serialise_feature(name: str, values: list[bytes | str | float | int], packed: bool) -> bytes:
@@ -138,16 +125,24 @@ def _serialise_feature(name: str, values: list[bytes | str | float | int], packe
         return b""
     if all(isinstance(value, bytes | str) for value in values):
         encoded = [value.encode() if isinstance(value, str) else value for value in values]
-        return bytes_field(_BYTES_LIST, b"".join(bytes_field(1, value) for value in encoded))  # type: ignore[arg-type]
+        return wire.bytes_field(_BYTES_LIST, b"".join(wire.bytes_field(1, value) for value in encoded))  # type: ignore[arg-type]
     if all(isinstance(value, float) for value in values):
         raw = [struct.pack("<f", value) for value in values]
-        body = bytes_field(1, b"".join(raw)) if packed else b"".join(varint(1 << 3 | FIXED32) + item for item in raw)
-        return bytes_field(_FLOAT_LIST, body)
+        body = (
+            wire.bytes_field(1, b"".join(raw))
+            if packed
+            else b"".join(wire.varint(1 << 3 | wire.FIXED32) + item for item in raw)
+        )
+        return wire.bytes_field(_FLOAT_LIST, body)
     # `bool` is an int, but no value of a feature.
     if all(type(value) is int for value in values):
         ints = [value for value in values if isinstance(value, int)]
-        body = bytes_field(1, pack_varints(ints)) if packed else b"".join(varint(1 << 3) + varint(v) for v in ints)
-        return bytes_field(_INT64_LIST, body)
+        body = (
+            wire.bytes_field(1, wire.pack_varints(ints))
+            if packed
+            else b"".join(wire.varint(1 << 3) + wire.varint(v) for v in ints)
+        )
+        return wire.bytes_field(_INT64_LIST, body)
     kinds = sorted({type(value).__name__ for value in values})
     raise ValueError(f"feature {name!r}: expected only bytes or text, only floats or only ints, found {kinds}")
 

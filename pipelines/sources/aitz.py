@@ -31,18 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.mapping.adapter import (
-    BatchAdapter,
-    Broken,
-    Mapped,
-    MappedBatch,
-    Raw,
-    Record,
-    RecordBatch,
-    RecordError,
-    RecordScreen,
-    RejectedUnit,
-)
+from pipelines.mapping import adapter
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.column_json import plain
@@ -80,17 +69,17 @@ DESCRIPTOR = Descriptor(
 )
 
 _ELEMENTS = ["ui_positions", "ui_text", "ui_types"]
-_NO_SCREEN = RecordScreen(None, None, None, None, (), "image_missing")
+_NO_SCREEN = adapter.RecordScreen(None, None, None, None, (), "image_missing")
 
 
-class AitzAdapter(BatchAdapter):
+class AitzAdapter(adapter.BatchAdapter):
     """One record per episode file."""
 
     descriptor = DESCRIPTOR
     version = 2
     items_at = (".",)
 
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
+    def parts(self, raw: adapter.Raw) -> list[tuple[str, ...]]:
         """One part per folder of episodes (`train/google_apps`, ...): what changes in one folder costs the others
         nothing."""
         folders: dict[str, list[str]] = {}
@@ -98,17 +87,21 @@ class AitzAdapter(BatchAdapter):
             folders.setdefault(posixpath.dirname(posixpath.dirname(name)), []).append(name)
         return [tuple(names) for _, names in sorted(folders.items())]
 
-    def batches(self, raw: Raw, files: tuple[str, ...]) -> Iterator[RecordBatch | Record | Broken]:
+    def batches(
+        self, raw: adapter.Raw, files: tuple[str, ...]
+    ) -> Iterator[adapter.RecordBatch | adapter.Record | adapter.Broken]:
         """Regular episodes in batches, the others one by one."""
         return aitz_native.read(raw, files)
 
-    def record(self, batch: RecordBatch, index: int) -> Record:
+    def record(self, batch: adapter.RecordBatch, index: int) -> adapter.Record:
         """An episode of a batch as its list of steps."""
         first, size = batch.starts[index], batch.starts[index + 1] - batch.starts[index]
         steps = batch.table.select(aitz_native.COLUMNS.names).slice(first, size).to_pylist()
-        return Record(*batch.where(index), steps, batch.native_ids[index].as_py(), aitz_native.content_of(steps))
+        return adapter.Record(
+            *batch.where(index), steps, batch.native_ids[index].as_py(), aitz_native.content_of(steps)
+        )
 
-    def map_batch(self, batch: RecordBatch, raw: Raw) -> MappedBatch:
+    def map_batch(self, batch: adapter.RecordBatch, raw: adapter.Raw) -> adapter.MappedBatch:
         """Regular episodes → rows, by column."""
         table = batch.table
         found = aitz_native.gestures(table)
@@ -118,7 +111,7 @@ class AitzAdapter(BatchAdapter):
             outcome=gesture_columns.outcomes(found.code, batch.starts),
             app=pa.nulls(len(batch), pa.string()),
         )
-        notes: list[tuple[int, RejectedUnit]] = []
+        notes: list[tuple[int, adapter.RejectedUnit]] = []
         pictures, elements = _pictures(raw, batch, gesture_columns.actions(found).kind >= 0, notes)
 
         def natives_of(rows: list[int]) -> list[dict[str, object]]:
@@ -131,7 +124,7 @@ class AitzAdapter(BatchAdapter):
         mapped.rejects += notes
         return mapped
 
-    def map(self, record: Record, raw: Raw) -> Mapped:
+    def map(self, record: adapter.Record, raw: adapter.Raw) -> adapter.Mapped:
         """Steps of one file → rows. Raises `RecordError` if the steps don't name one episode and one instruction."""
         steps: list[dict[str, Any]] = record.payload
         goal = _same(steps, "instruction")
@@ -172,7 +165,7 @@ def _or_null(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(column, ""), None, column)
 
 
-def _splits(batch: RecordBatch) -> pa.Array:
+def _splits(batch: adapter.RecordBatch) -> pa.Array:
     """As `_split`, for each record."""
     stated = pc.match_substring_regex(plain(batch.table["image_full_path"]), "aitw_with_gpt/test(/|$)|^test(/|$)")
     says = np.logical_or.reduceat(np.asarray(stated), batch.starts[:-1])
@@ -184,22 +177,22 @@ def _splits(batch: RecordBatch) -> pa.Array:
     return pa.array(splits, pa.string())
 
 
-def _files(batch: RecordBatch) -> list[str]:
+def _files(batch: adapter.RecordBatch) -> list[str]:
     """The file of each record."""
     return batch.file.to_pylist() if isinstance(batch.file, pa.Array) else [batch.file] * len(batch)
 
 
-def _paths(batch: RecordBatch, index: int) -> list[dict[str, Any]]:
+def _paths(batch: adapter.RecordBatch, index: int) -> list[dict[str, Any]]:
     first, size = batch.starts[index], batch.starts[index + 1] - batch.starts[index]
     return batch.table.select(["image_full_path"]).slice(first, size).to_pylist()
 
 
 def _pictures(
-    raw: Raw, batch: RecordBatch, mapped: np.ndarray, notes: list[tuple[int, RejectedUnit]]
+    raw: adapter.Raw, batch: adapter.RecordBatch, mapped: np.ndarray, notes: list[tuple[int, adapter.RejectedUnit]]
 ) -> tuple[gesture_columns.BatchPictures, gesture_columns.Elements]:
     """Screens of the steps that have an action; their elements, which are in pixels of the picture, row by row."""
     rows = batch.table.num_rows
-    shown: list[RecordScreen] = [_NO_SCREEN] * rows
+    shown: list[adapter.RecordScreen] = [_NO_SCREEN] * rows
     boxes: list[list[float]] = []
     count = np.zeros(rows, np.int64)
     frame = np.ones((rows, 2))
@@ -218,7 +211,7 @@ def _pictures(
             step = batch.table.select(_ELEMENTS).slice(row, 1).to_pylist()[0]
             shown[row] = screen = _screen(data, step, int(row - batch.starts[index]), found)
             # Notices keep the place of their record in the batch.
-            notes += [(index, RejectedUnit("record", 0, *notice)) for notice in found]
+            notes += [(index, adapter.RejectedUnit("record", 0, *notice)) for notice in found]
             if screen.elements:
                 boxes += json.loads(step["ui_positions"])
                 count[row] = len(json.loads(step["ui_positions"]))
@@ -243,11 +236,11 @@ def _same(steps: list[dict[str, object]], name: str) -> str:
     values = {json.dumps(step.get(name)) for step in steps}
     value = steps[0].get(name)
     if None in (step.get(name) for step in steps):
-        raise RecordError("missing_field", f"expected {name!r} in every step", items=len(steps))
+        raise adapter.RecordError("missing_field", f"expected {name!r} in every step", items=len(steps))
     if len(values) != 1 or not isinstance(value, str) or not is_text(value):
-        raise RecordError("bad_value", f"{name}: expected one text for all steps", items=len(steps))
+        raise adapter.RecordError("bad_value", f"{name}: expected one text for all steps", items=len(steps))
     if not value.strip():
-        raise RecordError("empty_text", f"{name} is empty", items=len(steps))
+        raise adapter.RecordError("empty_text", f"{name} is empty", items=len(steps))
     return value
 
 
@@ -274,7 +267,7 @@ def _step_id(step: dict[str, Any]) -> int:
 class _Files:
     """Where the pictures of an episode lie."""
 
-    def __init__(self, raw: Raw, file: str) -> None:
+    def __init__(self, raw: adapter.Raw, file: str) -> None:
         self._raw = raw
         self._file = file
         self._top = file.partition("/")[0] if "/" in file else ""
@@ -316,7 +309,7 @@ def _map_step(
         action, word, rules = gesture(code, touch, lift, _field(step, "result_action_text", str))
         data = files.picture(step)
         words = {place: _optional(step, name) for place, name in _TEXTS.items()}
-    except (ItemError, RecordError) as error:
+    except (ItemError, adapter.RecordError) as error:
         word = error.word if isinstance(error, ItemError) and error.word != "?" else word
         builder.reject(error.reason, native=native, native_index=number, word=word, detail=error.detail)
         return
@@ -327,9 +320,11 @@ def _map_step(
     builder.take(mapped, native, number, screen, **words)
 
 
-def _screen(data: bytes | None, step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]) -> RecordScreen:
+def _screen(
+    data: bytes | None, step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]
+) -> adapter.RecordScreen:
     """A picture with its elements: they are in its pixels, so without it there are none."""
-    screen = RecordScreen.load(data, normalised=True)
+    screen = adapter.RecordScreen.load(data, normalised=True)
     if screen.info is None:
         return screen
     try:
@@ -337,7 +332,7 @@ def _screen(data: bytes | None, step: dict[str, Any], number: int, found: list[t
     except (ValueError, TypeError, RecursionError) as error:
         found.append(("bad_elements", f"step {number}: {error}", {name: step.get(name) for name in _ELEMENTS}))
         return screen
-    return RecordScreen(screen.width_px, screen.height_px, screen.data, screen.info, tuple(elements), None)
+    return adapter.RecordScreen(screen.width_px, screen.height_px, screen.data, screen.info, tuple(elements), None)
 
 
 def _field(step: dict[str, Any], name: str, kind: type) -> Any:

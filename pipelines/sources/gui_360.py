@@ -28,19 +28,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pipelines.mapping import items
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import (
-    ItemError,
-    is_number,
-    is_text,
-    notices,
-    optional_text,
-    refusing,
-    text_of,
-    unknown_fields,
-)
 from pipelines.mapping.points import pixel_point
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, field_id, json_lines, runs
@@ -100,19 +91,19 @@ class Gui360Adapter(Adapter):
         rows: list[Any] = record.payload
         if record.native_id is None:
             raise RecordError("missing_field", "expected execution_id", len(rows))
-        with refusing(len(rows)):
-            request = text_of(rows[0], "request", OTHER)
+        with items.refusing(len(rows)):
+            request = items.text_of(rows[0], "request", OTHER)
         evaluation = rows[-1].get("evaluation")
         complete = evaluation.get("complete") if isinstance(evaluation, Mapping) else None
         outcome = {"yes": "success", "no": "failure"}.get(str(complete).lower())
         app = rows[0].get("app_domain")
-        app = app if isinstance(app, str) and is_text(app) else None
+        app = app if isinstance(app, str) and items.is_text(app) else None
         builder = EpisodeBuilder(self.descriptor, record, instruction=request, app=app, outcome=outcome)
         found: list[tuple[str, str, object]] = []
         for place, one in builder.numbered(rows, "step_id"):
-            found += unknown_fields(one.step, _KNOWN)
+            found += items.unknown_fields(one.step, _KNOWN)
             _add(builder, one.step.get("step"), place, record, raw, self.space)
-        return notices(builder.finish(), found)
+        return items.notices(builder.finish(), found)
 
 
 def _add(builder: EpisodeBuilder, native: object, place: int, record: Record, raw: Raw, space: ActionSpace) -> None:
@@ -125,11 +116,11 @@ def _add(builder: EpisodeBuilder, native: object, place: int, record: Record, ra
     screen = RecordScreen.load(raw.first(tries, len(record.payload)), normalised=True)
     try:
         word, actions, box = _read(step, screen, space)
-    except ItemError as error:
+    except items.ItemError as error:
         builder.reject(error.reason, native=native, native_index=place, word=error.word, detail=error.detail)
         return
     lossy = word == "wheel_mouse_input"
-    builder.add(actions, native, place, word, screen, lossy=lossy, thought=optional_text(thought), target_box=box)
+    builder.add(actions, native, place, word, screen, lossy=lossy, thought=items.optional_text(thought), target_box=box)
 
 
 def _read(step: Mapping[str, Any], screen: RecordScreen, space: ActionSpace) -> tuple[str, list[Action], Any]:
@@ -138,28 +129,28 @@ def _read(step: Mapping[str, Any], screen: RecordScreen, space: ActionSpace) -> 
     try:
         native = json.loads(native) if isinstance(native, str) else native
     except (ValueError, RecursionError) as error:
-        raise ItemError("bad_json", f"action: {error}"[:120], OTHER) from error
+        raise items.ItemError("bad_json", f"action: {error}"[:120], OTHER) from error
     if not isinstance(native, Mapping) or not native.get("function"):
         if step.get("status") == "OVERALL_FINISH":
             return "finish", [Finished("")], None
-        raise ItemError("missing_field", "a step without a function", OTHER)
+        raise items.ItemError("missing_field", "a step without a function", OTHER)
     word, args = str(native["function"]), native.get("args")
     args = args if isinstance(args, Mapping) else {}
     if word not in ("click", "type", "drag", "wheel_mouse_input"):
-        raise ItemError("no_counterpart", word[:60], CALL)
+        raise items.ItemError("no_counterpart", word[:60], CALL)
     if word == "wheel_mouse_input":
         turned = args.get("wheel_dist")
-        if not is_number(turned) or not turned:
-            raise ItemError("bad_value", f"wheel_dist: expected an amount, found {turned!r:.40}", word)
+        if not items.is_number(turned) or not turned:
+            raise items.ItemError("bad_value", f"wheel_dist: expected an amount, found {turned!r:.40}", word)
         return word, [Scroll(direction="up" if turned > 0 else "down")], None
     if screen.info is None:
-        raise ItemError("bad_frame", "pixels of a screenshot that isn't there", word)
+        raise items.ItemError("bad_frame", "pixels of a screenshot that isn't there", word)
     size = (screen.info.width_px, screen.info.height_px)
     button = args.get("button") or "left"
     if args.get("pressed") or args.get("key_hold") or button not in ("left", "right"):
-        raise ItemError("no_counterpart", f"{word} with a key held, or button {button!r:.20}", word)
+        raise items.ItemError("no_counterpart", f"{word} with a key held, or button {button!r:.20}", word)
     if button == "right" and (word != "click" or not speaks(space, RightClick)):
-        raise ItemError("no_counterpart", f"a {word} of the right button", word)
+        raise items.ItemError("no_counterpart", f"a {word} of the right button", word)
     if word == "drag":
         ends = [pixel_point([args.get(f"{end}_x"), args.get(f"{end}_y")], size, word) for end in ("start", "end")]
         return word, [Drag(ends[0], ends[1])], None
@@ -175,7 +166,11 @@ def _read(step: Mapping[str, Any], screen: RecordScreen, space: ActionSpace) -> 
         made = RightClick(at) if button == "right" else DoubleClick(at) if args.get("double") else Click(at)
         return word, [made], target
     replaced: list[Action] = [Hotkey(("ctrl", "a"))] if args.get("clear_current_text") else []
-    return word, [Click(at), *replaced, *_typed(text_of(args, "keys" if "keys" in args else "text", word))], target
+    return (
+        word,
+        [Click(at), *replaced, *_typed(items.text_of(args, "keys" if "keys" in args else "text", word))],
+        target,
+    )
 
 
 def _typed(keys: str) -> list[Action]:
@@ -185,7 +180,7 @@ def _typed(keys: str) -> list[Action]:
     for match in [*_KEYS.finditer(keys), None]:
         plain = keys[end : match.start() if match else None]
         if "{" in plain or "}" in plain:
-            raise ItemError("bad_value", f"keys: {plain[:60]!r} holds a code that isn't known", "type")
+            raise items.ItemError("bad_value", f"keys: {plain[:60]!r} holds a code that isn't known", "type")
         found += [Type(plain)] if plain else []
         if match is not None:
             end = match.end()
@@ -194,5 +189,5 @@ def _typed(keys: str) -> list[Action]:
             try:
                 found += [pressed(names)] * int(match[4] or 1)
             except ValueError as error:
-                raise ItemError("bad_value", str(error)[:100], "type") from error
+                raise items.ItemError("bad_value", str(error)[:100], "type") from error
     return found

@@ -19,22 +19,8 @@ from typing import Any
 
 from pipelines.mapping.items import picture_bytes
 from pipelines.store.images import ImageError, image_size
+from schemas import actions
 from schemas.action_types import ACTION_SPACE, AT_A_POINT, POINTED, REFUSED, WIDEST, ActionSpace
-from schemas.actions import (
-    Action,
-    CallUser,
-    Drag,
-    Hotkey,
-    Launch,
-    Point,
-    Scroll,
-    SelectOption,
-    TakeNote,
-    Type,
-    direction_of,
-    parse_reply,
-    pressed,
-)
 from schemas.coordinates import contains
 from trainer.rl.addresses import same_address
 from trainer.rl.box_reward import BOX, best_iou, size_agreement
@@ -56,7 +42,7 @@ class ReplyTarget:
     `space`: which actions a reply may be, those that its model was taught; `size_px`: of the picture that was sent."""
 
     objective: str
-    action: Action | None = None
+    action: actions.Action | None = None
     boxes: tuple[tuple[float, ...], ...] = ()
     refusal: bool = False
     space: ActionSpace = ACTION_SPACE
@@ -76,7 +62,7 @@ class ReplyTarget:
         stands in it."""
         boxes = tuple(tuple(float(side) for side in box) for box in row.get("target_boxes") or ())
         # the truth is read in the widest action space; what a reply may be is up to `space`
-        reply, size_px = parse_reply(row["answer"], WIDEST), _size_px(row)
+        reply, size_px = actions.parse_reply(row["answer"], WIDEST), _size_px(row)
         if row["objective"] == "grounding":
             return cls("grounding", None, () if reply.refusal else boxes, reply.refusal, space, size_px)
         return cls(row["objective"], reply.action, boxes, space=space, size_px=size_px)
@@ -108,7 +94,7 @@ def r_format(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> f
     if config.free_form:
         return float(step_in_profile(text, config.reply_profile, truth.space, truth.size_px))
     # each tag once: of two action blocks no reader could know which one counts
-    return float(parse_reply(text, truth.space).tags_ok and all(text.count(tag) == 1 for tag in _TAGS))
+    return float(actions.parse_reply(text, truth.space).tags_ok and all(text.count(tag) == 1 for tag in _TAGS))
 
 
 def _bare(text: str, config: RewardConfig) -> str | None:
@@ -125,7 +111,7 @@ def _point(text: str, truth: ReplyTarget, config: RewardConfig) -> tuple[float, 
     return profile_point(text, config.reply_profile, truth.size_px)
 
 
-def predicted(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> Action | None:
+def predicted(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> actions.Action | None:
     """The action of a navigation reply, read by the profile; None where it holds none."""
     return profile_step(text, config.reply_profile, truth.space, truth.size_px).action
 
@@ -170,7 +156,7 @@ def r_action(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> f
 
 
 def score_action(
-    prediction: Action | None, truth: Action, boxes: Sequence[Box] = (), config: RewardConfig = DEFAULT
+    prediction: actions.Action | None, truth: actions.Action, boxes: Sequence[Box] = (), config: RewardConfig = DEFAULT
 ) -> float:
     """R_action in 0..1 + max(1, α, 1.5 β): 1 for the type, and what the arguments earn on top.
 
@@ -185,23 +171,23 @@ def score_action(
 def _arguments(prediction: Any, truth: Any, boxes: Sequence[Box], config: RewardConfig) -> float:
     if isinstance(truth, POINTED):
         return _r_coord(prediction.box, truth.box, boxes, config)  # type: ignore[attr-defined]
-    if isinstance(truth, SelectOption):  # half for the list, half for the option
+    if isinstance(truth, actions.SelectOption):  # half for the list, half for the option
         return (_r_coord(prediction.box, truth.box, boxes, config) + content_f1(prediction.option, truth.option)) / 2
-    if isinstance(truth, Drag):
+    if isinstance(truth, actions.Drag):
         ends = ((prediction.start, truth.start), (prediction.end, truth.end))
         return sum(_r_coord(found, expected, (), config) for found, expected in ends) / 2
-    if isinstance(truth, Scroll):
+    if isinstance(truth, actions.Scroll):
         return _r_scroll(prediction, truth, config)
-    if isinstance(truth, Hotkey):
+    if isinstance(truth, actions.Hotkey):
         return config.alpha * _same_keys(prediction, truth)
-    if isinstance(truth, Type | CallUser | TakeNote):
+    if isinstance(truth, actions.Type | actions.CallUser | actions.TakeNote):
         return content_f1(prediction.content, truth.content)
-    if isinstance(truth, Launch):
+    if isinstance(truth, actions.Launch):
         return _launch_f1(prediction, truth)
     return 0.0
 
 
-def _r_coord(found: Point, expected: Point, boxes: Sequence[Box], config: RewardConfig) -> float:
+def _r_coord(found: actions.Point, expected: actions.Point, boxes: Sequence[Box], config: RewardConfig) -> float:
     """α if d < δ2 (box-aware: if inside a target box), 0.5 α if d < δ1, else 0."""
     distance = math.dist(found, expected)
     if config.box_aware and boxes:
@@ -213,9 +199,9 @@ def _r_coord(found: Point, expected: Point, boxes: Sequence[Box], config: Reward
     return 0.5 * config.alpha if distance < config.delta1 else 0.0
 
 
-def _r_scroll(found: Scroll, expected: Scroll, config: RewardConfig) -> float:
+def _r_scroll(found: actions.Scroll, expected: actions.Scroll, config: RewardConfig) -> float:
     """1.5 β start, end and direction; β start and direction; 0.5 β either; a truth without points: 1.5 β or 0."""
-    same_way = direction_of(found) == direction_of(expected)
+    same_way = actions.direction_of(found) == actions.direction_of(expected)
     if expected.start is None or expected.end is None:
         return 1.5 * config.beta * same_way
     start = found.start is not None and math.dist(found.start, expected.start) < config.delta3
@@ -225,11 +211,11 @@ def _r_scroll(found: Scroll, expected: Scroll, config: RewardConfig) -> float:
     return 0.5 * config.beta * (start or same_way)
 
 
-def _same_keys(prediction: Hotkey, truth: Hotkey) -> bool:
+def _same_keys(prediction: actions.Hotkey, truth: actions.Hotkey) -> bool:
     return set(prediction.keys) == set(truth.keys)
 
 
-def _launch_f1(prediction: Launch, truth: Launch) -> float:
+def _launch_f1(prediction: actions.Launch, truth: actions.Launch) -> float:
     """F1 of the name or of the address; an app for a URL, or the reverse, earns nothing."""
     if bool(prediction.app) != bool(truth.app):
         return 0.0
@@ -253,18 +239,21 @@ def content_f1(found: str, expected: str) -> float:
     return 2.0 * common / (one.total() + other.total())
 
 
-def type_match(prediction: Action | None, truth: Action) -> bool:
+def type_match(prediction: actions.Action | None, truth: actions.Action) -> bool:
     """Whether both are of the same action type; the Enter key is PressEnter, however it is written."""
     return type(as_pressed(prediction)) is type(as_pressed(truth))
 
 
 def as_pressed(action: object) -> Any:
     """The Enter key alone as `PressEnter`; any other action itself."""
-    return pressed(action.keys) if isinstance(action, Hotkey) else action
+    return actions.pressed(action.keys) if isinstance(action, actions.Hotkey) else action
 
 
 def step_success(
-    prediction: Action | None, truth: Action, target_box: Box | None = None, config: RewardConfig = DEFAULT
+    prediction: actions.Action | None,
+    truth: actions.Action,
+    target_box: Box | None = None,
+    config: RewardConfig = DEFAULT,
 ) -> bool:
     """Whether a predicted step would have done: the all-or-nothing measure of evaluation, beside the graded reward.
 
@@ -278,20 +267,20 @@ def step_success(
     found: Any = prediction
     if isinstance(truth, AT_A_POINT):
         # half a label is another option
-        if isinstance(truth, SelectOption) and content_f1(found.option, truth.option) < 1:
+        if isinstance(truth, actions.SelectOption) and content_f1(found.option, truth.option) < 1:
             return False
         near = math.dist(found.box, truth.box) < config.delta2  # type: ignore[attr-defined]
         return near or (target_box is not None and contains(list(target_box), found.box))
-    if isinstance(truth, Drag):
+    if isinstance(truth, actions.Drag):
         return max(math.dist(found.start, truth.start), math.dist(found.end, truth.end)) < config.delta2
-    if isinstance(truth, Scroll):
-        return direction_of(found) == direction_of(truth)
-    if isinstance(truth, Hotkey):
+    if isinstance(truth, actions.Scroll):
+        return actions.direction_of(found) == actions.direction_of(truth)
+    if isinstance(truth, actions.Hotkey):
         return _same_keys(found, truth)
-    if isinstance(truth, Type | CallUser | TakeNote):
+    if isinstance(truth, actions.Type | actions.CallUser | actions.TakeNote):
         # where the first report's content reward set in (docs/method.md §6)
         return content_f1(found.content, truth.content) >= 0.5
-    if isinstance(truth, Launch):
+    if isinstance(truth, actions.Launch):
         return _launch_f1(found, truth) >= 0.5
     return True
 

@@ -13,23 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from generators.policies.policy import PastTurn, Policy, PolicyView
-from schemas.action_types import (
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    Launch,
-    LongPress,
-    PressBack,
-    PressEnter,
-    PressHome,
-    PressRecent,
-    Scroll,
-    TakeNote,
-    Type,
-    Wait,
-)
+from schemas import action_types
 from schemas.actions import Action, Point, format
 from trainer.statistics import interval
 
@@ -148,9 +132,9 @@ class HarnessAgent:
 
     def act(self, action: Action) -> bool:
         """Carry out an action; whether the episode is over. Raises `CantAct` for one that a phone hasn't."""
-        if isinstance(action, Finished):
+        if isinstance(action, action_types.Finished):
             return True
-        if isinstance(action, CallUser):
+        if isinstance(action, action_types.CallUser):
             self._hands.act(action_type="answer", text=action.content)
             return True
         handler = _ACTS.get(type(action))
@@ -169,32 +153,34 @@ class HarnessAgent:
         x, y = self.pixel(point)
         self._hands.act(action_type=kind, x=x, y=y)
 
-    def _scroll(self, action: Scroll) -> None:
+    def _scroll(self, action: action_types.Scroll) -> None:
         if action.start is not None and action.end is not None:
             self._hands.stroke(self.pixel(action.start), self.pixel(action.end), STROKE_MS)
         else:  # both say what the view does: down shows what lies below
             self._hands.act(action_type="scroll", direction=action.direction)
 
-    def _launch(self, action: Launch) -> None:
+    def _launch(self, action: action_types.Launch) -> None:
         if not action.app:
             raise CantAct("a phone launches apps by name, not addresses")
         self._hands.act(action_type="open_app", app_name=action.app)
 
 
 _ACTS: Mapping[type, Callable[[HarnessAgent, Any], None]] = {
-    Click: lambda agent, action: agent._touch("click", action.box),
-    LongPress: lambda agent, action: agent._touch("long_press", action.box),
-    DoubleClick: lambda agent, action: agent._touch("double_tap", action.box),
-    Drag: lambda agent, action: agent._hands.stroke(agent.pixel(action.start), agent.pixel(action.end), DRAG_MS),
-    Scroll: HarnessAgent._scroll,
-    Type: lambda agent, action: agent._hands.type_text(action.content),
-    Launch: HarnessAgent._launch,
-    Wait: lambda agent, _: agent._hands.act(action_type="wait"),
-    PressBack: lambda agent, _: agent._hands.act(action_type="navigate_back"),
-    PressHome: lambda agent, _: agent._hands.act(action_type="navigate_home"),
-    PressEnter: lambda agent, _: agent._hands.act(action_type="keyboard_enter"),
-    PressRecent: lambda agent, _: agent._hands.request(RECENT),
-    TakeNote: lambda agent, _: None,
+    action_types.Click: lambda agent, action: agent._touch("click", action.box),
+    action_types.LongPress: lambda agent, action: agent._touch("long_press", action.box),
+    action_types.DoubleClick: lambda agent, action: agent._touch("double_tap", action.box),
+    action_types.Drag: lambda agent, action: agent._hands.stroke(
+        agent.pixel(action.start), agent.pixel(action.end), DRAG_MS
+    ),
+    action_types.Scroll: HarnessAgent._scroll,
+    action_types.Type: lambda agent, action: agent._hands.type_text(action.content),
+    action_types.Launch: HarnessAgent._launch,
+    action_types.Wait: lambda agent, _: agent._hands.act(action_type="wait"),
+    action_types.PressBack: lambda agent, _: agent._hands.act(action_type="navigate_back"),
+    action_types.PressHome: lambda agent, _: agent._hands.act(action_type="navigate_home"),
+    action_types.PressEnter: lambda agent, _: agent._hands.act(action_type="keyboard_enter"),
+    action_types.PressRecent: lambda agent, _: agent._hands.request(RECENT),
+    action_types.TakeNote: lambda agent, _: None,
 }
 
 

@@ -21,29 +21,7 @@ from generators.devices.drivers.frames import png_size, read_options, to_px
 from generators.devices.keyboard import find_key
 from generators.devices.protocols.cdp_session import CdpConnection, CommandFailed, open_connection
 from generators.tasks.world_interface import Observation, UnsupportedAction, WorldError
-from schemas.actions import (
-    SYNTHESISED_PATHS,
-    Action,
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    GetUrl,
-    Hotkey,
-    Hover,
-    Launch,
-    LongPress,
-    Point,
-    PressBack,
-    PressEnter,
-    RightClick,
-    Scroll,
-    SelectOption,
-    TakeNote,
-    Type,
-    Wait,
-)
+from schemas import actions
 
 T = TypeVar("T")
 MAX_CLOSED = 20
@@ -141,12 +119,12 @@ class CdpDevice:
         elements = await page.elements(await page.css_size()) if self._options.tree else ()
         return Observation(png, elements, said=self._said)
 
-    async def act(self, action: Action) -> None:
+    async def act(self, action: actions.Action) -> None:
         """See `AsyncDevice.act`."""
-        self._said = await self._in_front(_address) if isinstance(action, GetUrl) else ""
-        if isinstance(action, Finished | CallUser | TakeNote | GetUrl):
+        self._said = await self._in_front(_address) if isinstance(action, actions.GetUrl) else ""
+        if isinstance(action, actions.Finished | actions.CallUser | actions.TakeNote | actions.GetUrl):
             return
-        if isinstance(action, Wait):
+        if isinstance(action, actions.Wait):
             await asyncio.sleep(self._options.wait_s)
             return
         await self._follow()
@@ -200,40 +178,46 @@ class CdpDevice:
 
     # -- actions ----------------------------------------------------------------------------------------------------
 
-    async def _act(self, page: CdpPage, action: Action) -> None:
+    async def _act(self, page: CdpPage, action: actions.Action) -> None:
         on_page, options = page.input, self._options
-        if isinstance(action, Click | DoubleClick | LongPress | Hover | RightClick):
+        if isinstance(
+            action, actions.Click | actions.DoubleClick | actions.LongPress | actions.Hover | actions.RightClick
+        ):
             [at] = await self._css(page, action.box)
-            if isinstance(action, Hover | RightClick):
+            if isinstance(action, actions.Hover | actions.RightClick):
                 if options.mobile:
                     raise UnsupportedAction(f"{type(action).__name__}: a finger has no such action")
-                await (on_page.hover if isinstance(action, Hover) else on_page.right_click)(at)
+                await (on_page.hover if isinstance(action, actions.Hover) else on_page.right_click)(at)
             else:
-                hold = options.press_s if isinstance(action, LongPress) else 0.0
-                await on_page.click(at, 2 if isinstance(action, DoubleClick) else 1, hold)
-        elif isinstance(action, SelectOption):
+                hold = options.press_s if isinstance(action, actions.LongPress) else 0.0
+                await on_page.click(at, 2 if isinstance(action, actions.DoubleClick) else 1, hold)
+        elif isinstance(action, actions.SelectOption):
             [at] = await self._css(page, action.box)
             await page.select(action, at, options.load_s)
-        elif isinstance(action, Drag):
+        elif isinstance(action, actions.Drag):
             start, end = await self._css(page, action.start, action.end)
             await on_page.drag(start, end, options.drag_s)
-        elif isinstance(action, Scroll):
-            path = (action.start, action.end) if action.start and action.end else SYNTHESISED_PATHS[action.direction]
+        elif isinstance(action, actions.Scroll):
+            path = (
+                (action.start, action.end)
+                if action.start and action.end
+                else actions.SYNTHESISED_PATHS[action.direction]
+            )
             start, end = await self._css(page, *path)
             await on_page.scroll(start, end, options.drag_s)
-        elif isinstance(action, Type):
+        elif isinstance(action, actions.Type):
             await on_page.type(action.content)
-        elif isinstance(action, PressEnter | Hotkey):
-            await self._press(page, action.keys if isinstance(action, Hotkey) else ("enter",))
-        elif isinstance(action, PressBack):
+        elif isinstance(action, actions.PressEnter | actions.Hotkey):
+            await self._press(page, action.keys if isinstance(action, actions.Hotkey) else ("enter",))
+        elif isinstance(action, actions.PressBack):
             await self._back(page)
-        elif isinstance(action, Launch) and action.url:
+        elif isinstance(action, actions.Launch) and action.url:
             self._check_url(action.url)
             await self._open(page, action.url)
         else:
             raise UnsupportedAction(f"{type(action).__name__}: a browser has no such action")
 
-    async def _css(self, page: CdpPage, *points: Point) -> list[tuple[float, float]]:
+    async def _css(self, page: CdpPage, *points: actions.Point) -> list[tuple[float, float]]:
         # measured each time: a page may have been resized since
         size = await self._measure(page)
         return [to_px(point, size) for point in points]

@@ -2,18 +2,7 @@
 
 from generators.devices.drivers.frames import to_px
 from generators.tasks.world_interface import UnsupportedAction
-from schemas.actions import (
-    Action,
-    Click,
-    DoubleClick,
-    Drag,
-    Hover,
-    LongPress,
-    Point,
-    RightClick,
-    Scroll,
-    scroll_direction,
-)
+from schemas import actions
 
 WHEEL = {"up": 4, "down": 5, "left": 6, "right": 7}
 """Buttons of the wheel."""
@@ -21,23 +10,23 @@ WHEEL = {"up": 4, "down": 5, "left": 6, "right": 7}
 WHEEL_STEPS = 5
 
 
-def pointer_words(action: Action, size_px: tuple[int, int], press_s: float, drag_s: float) -> list[str]:
+def pointer_words(action: actions.Action, size_px: tuple[int, int], press_s: float, drag_s: float) -> list[str]:
     """`xdotool`'s arguments for an action, whose points are 0..1000 of a screen of `size_px`; a long press and a drag
     take `press_s` and `drag_s`. Raises `UnsupportedAction` for one that isn't done with the pointer."""
-    if isinstance(action, Click):
+    if isinstance(action, actions.Click):
         return [*_at(action.box, size_px), "click", "1"]
-    if isinstance(action, RightClick):
+    if isinstance(action, actions.RightClick):
         return [*_at(action.box, size_px), "click", "3"]
-    if isinstance(action, DoubleClick):
+    if isinstance(action, actions.DoubleClick):
         # 60 ms apart: below GTK's limit for a double click, and above what X takes for one event
         return [*_at(action.box, size_px), "click", "--repeat", "2", "--delay", "60", "1"]
-    if isinstance(action, LongPress):
+    if isinstance(action, actions.LongPress):
         return [*_at(action.box, size_px), "mousedown", "1", "sleep", f"{press_s:g}", "mouseup", "1"]
-    if isinstance(action, Hover):
+    if isinstance(action, actions.Hover):
         return _at(action.box, size_px)
-    if isinstance(action, Drag):
+    if isinstance(action, actions.Drag):
         return _drag(to_px(action.start, size_px), to_px(action.end, size_px), drag_s)
-    if isinstance(action, Scroll):
+    if isinstance(action, actions.Scroll):
         direction, steps = _wheel(action)
         return [
             *_at(action.start or (500, 500), size_px),
@@ -51,7 +40,7 @@ def pointer_words(action: Action, size_px: tuple[int, int], press_s: float, drag
     raise UnsupportedAction(f"{type(action).__name__}: a desktop has no such action")
 
 
-def _at(point: Point, size_px: tuple[int, int]) -> list[str]:
+def _at(point: actions.Point, size_px: tuple[int, int]) -> list[str]:
     x, y = to_px(point, size_px)
     return ["mousemove", str(int(x)), str(int(y))]
 
@@ -66,9 +55,9 @@ def _drag(start_px: tuple[float, float], end_px: tuple[float, float], drag_s: fl
     return [*words, "mouseup", "1"]
 
 
-def _wheel(action: Scroll) -> tuple[str, int]:
+def _wheel(action: actions.Scroll) -> tuple[str, int]:
     """Direction, and steps of the wheel: a path over half the screen is `WHEEL_STEPS`."""
     if action.start is None or action.end is None:
         return action.direction, WHEEL_STEPS
     length = max(abs(action.end[0] - action.start[0]), abs(action.end[1] - action.start[1]))
-    return scroll_direction(action.start, action.end), max(1, round(length * WHEEL_STEPS / 500))
+    return actions.scroll_direction(action.start, action.end), max(1, round(length * WHEEL_STEPS / 500))

@@ -12,19 +12,7 @@ from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement
 from generators.worlds.phone.phone_task import Intent
 from generators.worlds.phone.phone_tasks import FAMILIES, make_task
-from schemas.action_types import (
-    POINTED,
-    CallUser,
-    Click,
-    Drag,
-    Finished,
-    LongPress,
-    PressBack,
-    PressEnter,
-    PressHome,
-    Scroll,
-    Type,
-)
+from schemas import action_types
 from schemas.actions import Action
 
 MOST_BACKS = 3
@@ -35,7 +23,11 @@ SHORTEST = 40
 """A path shorter than this (0..1000) is no slide."""
 
 
-_KEYS: dict[str, Action] = {"home": PressHome(), "back": PressBack(), "enter": PressEnter()}
+_KEYS: dict[str, Action] = {
+    "home": action_types.PressHome(),
+    "back": action_types.PressBack(),
+    "enter": action_types.PressEnter(),
+}
 
 
 # --- the phone
@@ -87,7 +79,7 @@ class PhoneOracle:
         self._backs = 0
         self._search.forget()
         action, element = done
-        if isinstance(action, CallUser) and self._at == len(self._plan):
+        if isinstance(action, action_types.CallUser) and self._at == len(self._plan):
             return Advice(action, done=True)
         # Offered only where the next step aims at an element, which this screen may show already.
         after = self._plan[self._at] if self._at < len(self._plan) else None
@@ -107,9 +99,9 @@ class PhoneOracle:
         if verb in _KEYS:
             return _KEYS[verb], None
         if verb == "type":
-            return Type(args[0]), None
+            return action_types.Type(args[0]), None
         if verb == "answer":
-            return CallUser(args[0]), None
+            return action_types.CallUser(args[0]), None
         if verb not in ("tap", "hold", "slide"):
             raise ValueError(f"phone oracle: a plan has no verb {verb!r:.40}")
         element = next((element for element in elements if element.key == args[0]), None)
@@ -118,7 +110,7 @@ class PhoneOracle:
         if verb == "slide":
             return _slide(element, args[1]), element
         point = click_on(element).box
-        return (Click(point) if verb == "tap" else LongPress(point)), element
+        return (action_types.Click(point) if verb == "tap" else action_types.LongPress(point)), element
 
     def _missing(self, key: str, elements: Sequence[ScreenElement]) -> Advice:
         """Look for an element above and below; then begin again from home, once; then look behind."""
@@ -129,14 +121,14 @@ class PhoneOracle:
         if not self._again:
             # From home everything can be reached; done steps done twice are harmless or seen by the rule.
             self._again, self._at = True, 0
-            return Advice(PressHome())
+            return Advice(action_types.PressHome())
         if self._backs < MOST_BACKS:
             self._backs += 1
-            return Advice(PressBack())
+            return Advice(action_types.PressBack())
         return Advice(reason=f"there is no element {key!r} on the screen")
 
 
-def _slide(element: ScreenElement, percent: float) -> Drag:
+def _slide(element: ScreenElement, percent: float) -> action_types.Drag:
     """A path along a slider's track that ends at a share of it."""
     left, _, right, bottom = element.box
     begin, end = (left + (right - left) * share for share in TRACK)
@@ -147,7 +139,7 @@ def _slide(element: ScreenElement, percent: float) -> Drag:
     if abs(middle - to) < SHORTEST:
         # Too near to count as a drag: begin further left.
         middle = max(0, to - 200)
-    return Drag((middle, y), (min(to, 1000), y))
+    return action_types.Drag((middle, y), (min(to, 1000), y))
 
 
 # --- any world
@@ -182,13 +174,13 @@ class RecordedOracle:
         return self._offered
 
     def _advise(self, elements: Sequence[ScreenElement]) -> Advice:
-        if self._at >= len(self._path) or isinstance(self._path[self._at].action, Finished):
+        if self._at >= len(self._path) or isinstance(self._path[self._at].action, action_types.Finished):
             return Advice(done=True)
         step = self._path[self._at]
-        if isinstance(step.action, CallUser):
+        if isinstance(step.action, action_types.CallUser):
             return Advice(step.action, done=True)
         # A recorded scroll was for the window of its time; here the element may show already.
-        if isinstance(step.action, Scroll) and self._needless(elements):
+        if isinstance(step.action, action_types.Scroll) and self._needless(elements):
             self._at += 1
             return self._advise(elements)
         found = _on_screen(step, elements)
@@ -205,7 +197,9 @@ class RecordedOracle:
 
     def _needless(self, elements: Sequence[ScreenElement]) -> bool:
         """Whether what comes after the scrolling shows already."""
-        after = next((step for step in self._path[self._at :] if not isinstance(step.action, Scroll)), None)
+        after = next(
+            (step for step in self._path[self._at :] if not isinstance(step.action, action_types.Scroll)), None
+        )
         return after is not None and bool(after.role) and _on_screen(after, elements) is not None
 
 
@@ -213,9 +207,9 @@ def _on_screen(step: RecordedStep, elements: Sequence[ScreenElement]) -> Action 
     """A step as an action on this screen; None where its element isn't there."""
     if not step.role:
         return step.action
-    near = step.action.box if isinstance(step.action, POINTED) else None
+    near = step.action.box if isinstance(step.action, action_types.POINTED) else None
     element = named(elements, step.role, step.name, near)
     if element is None:
         return None
     # At the element's present centre, whatever point was recorded.
-    return type(step.action)(click_on(element).box) if isinstance(step.action, POINTED) else step.action
+    return type(step.action)(click_on(element).box) if isinstance(step.action, action_types.POINTED) else step.action

@@ -12,19 +12,7 @@ from generators.policies.policy import PastTurn, PolicyView
 from generators.policies.profiles.profile import Profile, ProfilePicture, ProfilePrompt
 from generators.policies.profiles.replies import Size, read_action
 from pipelines.store.images import image_size, open_image
-from schemas.action_types import (
-    ACTION_SPACE,
-    POINTED,
-    TEXTED,
-    Action,
-    ActionSpace,
-    Drag,
-    Hotkey,
-    Launch,
-    Point,
-    Scroll,
-    direction_of,
-)
+from schemas import action_types
 from schemas.actions import ESCAPES, SYNTHESISED_PATHS, ModelReply, render
 from schemas.coordinates import UNITS
 
@@ -70,7 +58,7 @@ class ProfilePrompter:
     the model is told stays the profile's, as its makers wrote it."""
 
     profile: Profile
-    space: ActionSpace = ACTION_SPACE
+    space: action_types.ActionSpace = action_types.ACTION_SPACE
 
     def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, object]]:
         """The chat for a turn. `enter_is_typed`: the harness's own Enters are left out of the history."""
@@ -133,7 +121,7 @@ class ProfilePrompter:
             found.append(_filled(line, {**values, "number": str(number if said.absolute else at)}))
         return found
 
-    def _written(self, action: Action, prompt: ProfilePrompt, platform: str, size: Size) -> str:
+    def _written(self, action: action_types.Action, prompt: ProfilePrompt, platform: str, size: Size) -> str:
         """An action as the model itself would have written it."""
         form = prompt.actions.get(type(action).__name__)
         # Kinds that the model doesn't know are written in our form.
@@ -143,13 +131,13 @@ class ProfilePrompter:
         values: dict[str, str] = {}
         for (x, y), ending in zip(_points(action), ("", "2"), strict=False):
             values |= {f"x{ending}": f"{_native(x, frame[0]):g}", f"y{ending}": f"{_native(y, frame[1]):g}"}
-        text = action.content if isinstance(action, TEXTED) else ""
-        if isinstance(action, Launch):
+        text = action.content if isinstance(action, action_types.TEXTED) else ""
+        if isinstance(action, action_types.Launch):
             text = action.app or action.url
-        if isinstance(action, Hotkey):
+        if isinstance(action, action_types.Hotkey):
             values |= {"keys": json.dumps(list(action.keys)), "hotkey": " ".join(action.keys)}
-        if isinstance(action, Scroll):
-            direction = direction_of(action)
+        if isinstance(action, action_types.Scroll):
+            direction = action_types.direction_of(action)
             # Wheel notches, positive upwards, as pyautogui counts.
             values |= {"direction": direction, "pixels": "5" if direction in ("up", "left") else "-5"}
         escaped = text
@@ -159,13 +147,13 @@ class ProfilePrompter:
         return _filled(form, {**values, "json": json.dumps(text, ensure_ascii=False), "escaped": escaped})
 
 
-def _points(action: Action) -> Sequence[Point]:
+def _points(action: action_types.Action) -> Sequence[action_types.Point]:
     """Where an action points; of a scroll without points, the path that goes its way."""
-    if isinstance(action, POINTED):
+    if isinstance(action, action_types.POINTED):
         return [action.box]
-    if isinstance(action, Scroll) and (action.start is None or action.end is None):
+    if isinstance(action, action_types.Scroll) and (action.start is None or action.end is None):
         return SYNTHESISED_PATHS[action.direction]
-    return [action.start, action.end] if isinstance(action, Drag | Scroll) else []  # type: ignore[list-item]
+    return [action.start, action.end] if isinstance(action, action_types.Drag | action_types.Scroll) else []  # type: ignore[list-item]
 
 
 def _native(unit: int, size: float) -> float:

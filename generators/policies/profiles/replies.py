@@ -12,31 +12,7 @@ from dataclasses import dataclass
 
 from generators.policies.profiles.code_replies import read_code
 from generators.policies.profiles.profile import Profile, ProfilePrompt, ReplyForm
-from schemas.action_types import (
-    ACTION_SPACE,
-    REFUSED,
-    Action,
-    ActionSpace,
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    Hover,
-    Launch,
-    LongPress,
-    Point,
-    PressBack,
-    PressEnter,
-    PressHome,
-    PressRecent,
-    RightClick,
-    Scroll,
-    Type,
-    Wait,
-    pressed,
-    speaks,
-)
+from schemas import action_types
 from schemas.actions import MAX_REPLY, ModelReply, parse_reply
 from schemas.coordinates import UNITS, to_unit
 from schemas.reply_arguments import numbers_in, quoted_text
@@ -60,21 +36,21 @@ _WORD = re.compile(r"\s*([A-Z_]{3,20})[ \t]*(?:<point>([^<]{1,60})</point>|\[(.*
 _ACTIONS = re.compile(r"\bactions?\s{0,4}:", re.IGNORECASE)
 _NAME_OF_WORD = {"complete": "finished", "enter": "press_enter"}
 
-_POINTED: Mapping[str, Callable[[Point], Action]] = {
-    **dict.fromkeys(("click", "left_click", "tap", "left_single"), Click),
-    **dict.fromkeys(("double_click", "left_double", "triple_click"), DoubleClick),
-    **dict.fromkeys(("mouse_move", "hover"), Hover),
-    "long_press": LongPress,
+_POINTED: Mapping[str, Callable[[action_types.Point], action_types.Action]] = {
+    **dict.fromkeys(("click", "left_click", "tap", "left_single"), action_types.Click),
+    **dict.fromkeys(("double_click", "left_double", "triple_click"), action_types.DoubleClick),
+    **dict.fromkeys(("mouse_move", "hover"), action_types.Hover),
+    "long_press": action_types.LongPress,
 }
-_PATHS: Mapping[str, Callable[[Point, Point], Action]] = {
-    "swipe": Scroll,
-    **dict.fromkeys(("drag", "left_click_drag"), Drag),
+_PATHS: Mapping[str, Callable[[action_types.Point, action_types.Point], action_types.Action]] = {
+    "swipe": action_types.Scroll,
+    **dict.fromkeys(("drag", "left_click_drag"), action_types.Drag),
 }
-_BUTTONS: Mapping[str, Action] = {
-    "back": PressBack(),
-    "home": PressHome(),
-    "menu": PressRecent(),
-    "enter": PressEnter(),
+_BUTTONS: Mapping[str, action_types.Action] = {
+    "back": action_types.PressBack(),
+    "home": action_types.PressHome(),
+    "menu": action_types.PressRecent(),
+    "enter": action_types.PressEnter(),
 }
 
 
@@ -89,7 +65,11 @@ class CalledAction:
 
 
 def read_action(
-    text: str, profile: Profile, prompt: ProfilePrompt, size: Size, space: ActionSpace = ACTION_SPACE
+    text: str,
+    profile: Profile,
+    prompt: ProfilePrompt,
+    size: Size,
+    space: action_types.ActionSpace = action_types.ACTION_SPACE,
 ) -> ModelReply:
     """A reply to a navigation prompt as an action of `space`; `size` is that of the picture that was sent. Never raises
     on text: `error` says why there is no action."""
@@ -97,7 +77,11 @@ def read_action(
 
 
 def read_form(
-    text: str, form: ReplyForm, frame: Frame, space: ActionSpace = ACTION_SPACE, last: bool = False
+    text: str,
+    form: ReplyForm,
+    frame: Frame,
+    space: action_types.ActionSpace = action_types.ACTION_SPACE,
+    last: bool = False,
 ) -> ModelReply:
     """A reply in a form as an action of `space`; `last`: of several calls that one counts, else the first. Never raises
     on text: `error` says why there is no action."""
@@ -128,7 +112,7 @@ def read_place(text: str, profile: Profile, size: Size) -> Place | None:
             # No call: some models answer a grounding question by a bracket alone.
             return _bracketed(_thought(text)[1], prompt, frame)
         if called.name == "terminate" and called.arguments.get("status") == "failure":
-            return REFUSED
+            return action_types.REFUSED
         if called.name not in _POINTED:
             raise ValueError(f"expected a click, found {called.name!r:.40}")
         return _place(called.arguments.get("coordinate"), frame)
@@ -137,10 +121,10 @@ def read_place(text: str, profile: Profile, size: Size) -> Place | None:
 
 
 def _code_place(text: str, frame: Frame) -> Place:
-    action = read_code(text, frame, ACTION_SPACE).action
-    if isinstance(action, Finished) and action.content == "failure":
-        return REFUSED
-    if not isinstance(action, Click | DoubleClick | Hover):
+    action = read_code(text, frame, action_types.ACTION_SPACE).action
+    if isinstance(action, action_types.Finished) and action.content == "failure":
+        return action_types.REFUSED
+    if not isinstance(action, action_types.Click | action_types.DoubleClick | action_types.Hover):
         raise ValueError(f"expected a click, found {action!r:.40}")
     return float(action.box[0]), float(action.box[1])
 
@@ -238,7 +222,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 # --- what it means
-def _action(called: CalledAction, frame: Frame, space: ActionSpace) -> Action:
+def _action(called: CalledAction, frame: Frame, space: action_types.ActionSpace) -> action_types.Action:
     """Raises `ValueError` for what has no counterpart, or lacks what it needs."""
     name, given = called.name, called.arguments
     text = given.get("text", "")
@@ -246,26 +230,26 @@ def _action(called: CalledAction, frame: Frame, space: ActionSpace) -> Action:
         raise ValueError(f"{name}: expected text, found {text!r:.40}")
     if name in _POINTED:
         return _POINTED[name](_unit(given.get("coordinate"), frame))
-    if name in ("right_click", "right_single") and speaks(space, RightClick):
-        return RightClick(_unit(given.get("coordinate"), frame))
+    if name in ("right_click", "right_single") and action_types.speaks(space, action_types.RightClick):
+        return action_types.RightClick(_unit(given.get("coordinate"), frame))
     if name in _PATHS:
         return _PATHS[name](_unit(given.get("coordinate"), frame), _unit(given.get("coordinate2"), frame))
     if name in ("scroll", "hscroll"):
-        return Scroll(direction=_direction(name, given))
+        return action_types.Scroll(direction=_direction(name, given))
     if name == "type":
         # Some models press Enter by an argument of typing.
         ends = given.get("enter") in (1, True, "1") and not text.endswith("\n")
-        return Type(text + "\n" * ends)
+        return action_types.Type(text + "\n" * ends)
     if name in ("key", "hotkey"):
-        return pressed(_keys(given.get("keys") or text.split()))
+        return action_types.pressed(_keys(given.get("keys") or text.split()))
     if name in ("open", "open_app"):
-        return Launch(app=text)
+        return action_types.Launch(app=text)
     if name in ("answer", "call_user", "interact"):
-        return CallUser(text)
+        return action_types.CallUser(text)
     if name in ("terminate", "finished"):
-        return Finished(text or ("failure" if given.get("status") == "failure" else ""))
+        return action_types.Finished(text or ("failure" if given.get("status") == "failure" else ""))
     if name == "wait":
-        return Wait()
+        return action_types.Wait()
     # "press_back" and the system button "back" are one action.
     button = str(given.get("button", "")) if name == "system_button" else name.removeprefix("press_")
     if (name == "system_button" or name.startswith("press_")) and button.lower() in _BUTTONS:
@@ -333,12 +317,12 @@ def _native(value: object, frame: Frame) -> Place:
 
 def _place(value: object, frame: Frame) -> Place:
     # Compared before scaling: the refusal is a pair of numbers of its own.
-    if _numbers(value) == list(REFUSED):
-        return REFUSED
+    if _numbers(value) == list(action_types.REFUSED):
+        return action_types.REFUSED
     x, y = _native(value, frame)
     return x * UNITS / frame[0], y * UNITS / frame[1]
 
 
-def _unit(value: object, frame: Frame) -> Point:
+def _unit(value: object, frame: Frame) -> action_types.Point:
     x, y = _native(value, frame)
     return to_unit(x, frame[0]), to_unit(y, frame[1])

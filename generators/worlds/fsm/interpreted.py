@@ -15,23 +15,7 @@ from generators.worlds.fsm.layout import HEIGHT, LEAST_PX, SCROLL_PX, WIDTH, Pla
 from generators.worlds.fsm.machine import Fired, Machine, SiteState, Values, address_of
 from generators.worlds.fsm.spec import CLICKABLE, KINDS, SiteElement, SitePage, SiteSpec
 from generators.worlds.start_checks import check_start
-from schemas.action_types import (
-    CallUser,
-    Click,
-    DoubleClick,
-    Finished,
-    GetUrl,
-    Hotkey,
-    Hover,
-    Launch,
-    PressBack,
-    PressEnter,
-    Scroll,
-    SelectOption,
-    TakeNote,
-    Type,
-    Wait,
-)
+from schemas import action_types
 from schemas.actions import Action, direction_of
 from schemas.coordinates import box_to_unit
 from schemas.ids import canonical_json, digest
@@ -170,35 +154,43 @@ class InterpretedWorld:
     def act(self, action: Action) -> None:
         """See `World.act`."""
         machine, now = self.machine, self.moment
-        self.said = address_of(machine.site, now.page) if isinstance(action, GetUrl) else ""
+        self.said = address_of(machine.site, now.page) if isinstance(action, action_types.GetUrl) else ""
         fired: Fired | None = None
-        if isinstance(action, DoubleClick):
+        if isinstance(action, action_types.DoubleClick):
             # As a browser does: two clicks, the second on whatever is there after the first.
             for _ in range(2):
-                self.act(Click(action.box))
+                self.act(action_types.Click(action.box))
             return
-        if isinstance(action, SelectOption):
+        if isinstance(action, action_types.SelectOption):
             choose(self, action)
             return
-        if isinstance(action, Click):
+        if isinstance(action, action_types.Click):
             element = self.hit(*pixel(action.box))
             # A click beside everything takes the focus away.
             now, fired = machine.work(now, element) if element else (machine.blur(now), None)
-        elif isinstance(action, Type):
+        elif isinstance(action, action_types.Type):
             now, fired = machine.type(now, one_line(action.content))
-        elif isinstance(action, PressEnter):
+        elif isinstance(action, action_types.PressEnter):
             now, fired = machine.enter(now)
-        elif isinstance(action, PressBack):
+        elif isinstance(action, action_types.PressBack):
             now = machine.back(now)
-        elif isinstance(action, Launch):
+        elif isinstance(action, action_types.Launch):
             now = machine.launch(now, action.url)
-        elif isinstance(action, Hotkey):
+        elif isinstance(action, action_types.Hotkey):
             now, fired = self._hotkey(now, chord_of(action.keys))
-        elif isinstance(action, Scroll):
+        elif isinstance(action, action_types.Scroll):
             # Sideways nothing scrolls.
             by = {"down": SCROLL_PX, "up": -SCROLL_PX}.get(direction_of(action), 0)
             now = replace(now, scroll=now.scroll + by)
-        elif not isinstance(action, Hover | Wait | Finished | CallUser | TakeNote | GetUrl):
+        elif not isinstance(
+            action,
+            action_types.Hover
+            | action_types.Wait
+            | action_types.Finished
+            | action_types.CallUser
+            | action_types.TakeNote
+            | action_types.GetUrl,
+        ):
             raise UnsupportedAction(f"fsm: a web page has no action {type(action).__name__}")
         self._become(now, fired)
 

@@ -14,6 +14,7 @@ from policy_contract import DrawnSite, check_policy, run
 from reply_server import CLICK, ReplyServer, text_of
 
 from generators.generation.task_worlds.registry import open_task_world
+from generators.policies import registry
 from generators.policies.care_agents import TEMPERS, Temper
 from generators.policies.chat_endpoint import ChatEndpoint
 from generators.policies.demonstrations import DemonstrationMemory, WithDemonstrations
@@ -23,14 +24,6 @@ from generators.policies.oracles.plan_oracles import RecordedStep
 from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.propose_and_judge import ModelJudge, ProposeAndJudge, RuleJudge
-from generators.policies.registry import (
-    POLICIES,
-    build_policy,
-    oracle_for,
-    with_demonstrations,
-    with_proposals,
-    with_verification,
-)
 from generators.policies.step_verification import ModelChecker
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
@@ -84,19 +77,21 @@ def members(server: ReplyServer) -> dict[str, PolicyMaker]:
     quick = {"base_url": server.url, "model": "venus"}
     shown = memory(trajectory(BANK, 0, Click((5, 5)), Type("{x}")))
     return {
-        "scripted": build_policy("scripted", error_rate=0.3),
-        "recorded": build_policy("scripted", paths=lambda contract: [RecordedStep(Click((5, 5)), "link", "x")]),
-        "explorer": build_policy("explorer", turns=4),
-        "openai": build_policy("openai", **quick, temperature=1.0),
-        "openai-thinking": build_policy(
+        "scripted": registry.build_policy("scripted", error_rate=0.3),
+        "recorded": registry.build_policy(
+            "scripted", paths=lambda contract: [RecordedStep(Click((5, 5)), "link", "x")]
+        ),
+        "explorer": registry.build_policy("explorer", turns=4),
+        "openai": registry.build_policy("openai", **quick, temperature=1.0),
+        "openai-thinking": registry.build_policy(
             "openai", **quick, thinking=True, history="think_action", append_enter_after_type=True
         ),
-        "demonstrations": with_demonstrations(build_policy("openai", **quick), shown),
-        "proposals": with_proposals(build_policy("scripted", error_rate=0.5), 3),
-        "proposals-openai": with_proposals(build_policy("openai", **quick), 3),
-        "verification": with_verification(build_policy("scripted", error_rate=0.5), 3),
-        "verification-openai": with_verification(
-            build_policy("openai", **quick), 3, ModelChecker(ChatEndpoint(server.url, "judge"))
+        "demonstrations": registry.with_demonstrations(registry.build_policy("openai", **quick), shown),
+        "proposals": registry.with_proposals(registry.build_policy("scripted", error_rate=0.5), 3),
+        "proposals-openai": registry.with_proposals(registry.build_policy("openai", **quick), 3),
+        "verification": registry.with_verification(registry.build_policy("scripted", error_rate=0.5), 3),
+        "verification-openai": registry.with_verification(
+            registry.build_policy("openai", **quick), 3, ModelChecker(ChatEndpoint(server.url, "judge"))
         ),
     }
 
@@ -125,38 +120,38 @@ def test_every_policy_keeps_the_contract(name: str, server: ReplyServer) -> None
 @pytest.mark.parametrize("temper", TEMPERS)
 def test_a_scripted_agent_of_a_temper_keeps_it_on_care_cases(temper: Temper) -> None:
     first, other = [case.contract() for case in cases(1, 1, ["web.papers"])][1:]
-    check_policy(build_policy(temper).make, first, other, lambda: CareWorld(DrawnSite(care_site), "web"))
+    check_policy(registry.build_policy(temper).make, first, other, lambda: CareWorld(DrawnSite(care_site), "web"))
 
 
 def test_every_policy_of_the_registry_is_a_member_above(server: ReplyServer) -> None:
-    assert set(POLICIES) <= {*members(server), *TEMPERS}
+    assert set(registry.POLICIES) <= {*members(server), *TEMPERS}
 
 
 # --- registry
 def test_unknown_names_and_options_are_told() -> None:
     with pytest.raises(ValueError, match="found 'robot'"):
-        build_policy("robot")
+        registry.build_policy("robot")
     with pytest.raises(ValueError, match="it takes error_rate, "):
-        build_policy("scripted", speed=1)
+        registry.build_policy("scripted", speed=1)
     with pytest.raises(ValueError, match="base_url"):
-        build_policy("openai", model="x")
+        registry.build_policy("openai", model="x")
     with pytest.raises(ValueError, match="nothing guides"):
-        oracle_for(TaskSpec("x", "web", "t", {"world": "pages"}, {"rule": "other"}, 1))
-    mine = {**POLICIES, "mine": lambda: build_policy("explorer")}
-    assert build_policy("mine", mine).name == "explorer"
+        registry.oracle_for(TaskSpec("x", "web", "t", {"world": "pages"}, {"rule": "other"}, 1))
+    mine = {**registry.POLICIES, "mine": lambda: registry.build_policy("explorer")}
+    assert registry.build_policy("mine", mine).name == "explorer"
 
 
 def test_a_task_of_an_app_is_guided_by_its_plan() -> None:
     task_world = open_task_world("desktop", 3)
     contract = task_world.contract([next(task_world.ideas(task_world.targets[0], Random(1)))], Random(0))
     assert contract is not None
-    oracle = oracle_for(contract)
+    oracle = registry.oracle_for(contract)
     assert isinstance(oracle, IntentOracle)
     oracle.begin(contract)
     assert oracle.next((), {}, None).action is not None
     other = replace(contract, instruction="Something else", evaluator={"rule": "files"})
     with pytest.raises(ValueError, match="nothing guides"):
-        oracle_for(other)
+        registry.oracle_for(other)
 
 
 # --- demonstrations
@@ -193,10 +188,10 @@ def test_an_empty_memory_is_the_identity() -> None:
 
 def test_a_run_keeps_the_memory_it_began_with() -> None:
     held = memory()
-    maker = with_demonstrations(build_policy("explorer"), held)
+    maker = registry.with_demonstrations(registry.build_policy("explorer"), held)
     held.add(trajectory(BANK, 0, Click((1, 1))))
     assert maker.make(SHOP, DrawnSite()).name == maker.name == "explorer"
-    assert with_demonstrations(build_policy("explorer"), held).name == "explorer+demonstrations-2"
+    assert registry.with_demonstrations(registry.build_policy("explorer"), held).name == "explorer+demonstrations-2"
 
 
 def test_the_nearest_demonstrations_stand_beside_the_goal() -> None:
@@ -245,8 +240,8 @@ def test_one_proposal_is_the_identity() -> None:
     assert wrapped.decide(given) == Decision("r", Finished(), prompt_tokens=3)
     assert inner.views[0] is given and inner.begun == ("g", "web", 5) and wrapped.name == "seen" and not judge.shown
     world = DrawnSite()
-    plain = build_policy("scripted", error_rate=0.4)
-    runs = [run(maker.make(SHOP, world), world, SHOP, 2, 20) for maker in (plain, with_proposals(plain, 1))]
+    plain = registry.build_policy("scripted", error_rate=0.4)
+    runs = [run(maker.make(SHOP, world), world, SHOP, 2, 20) for maker in (plain, registry.with_proposals(plain, 1))]
     assert [s.decision for s in runs[0]] == [s.decision for s in runs[1]]
 
 
@@ -286,7 +281,7 @@ def test_the_rule_judge_takes_the_act_of_the_majority_that_hits_something() -> N
 def test_judging_by_majority_lifts_an_agent_that_errs() -> None:
     contracts = tasks_of(["bank", "wiki"], 8)
     plain = [run_scripted(contract, error_rate=0.3)[1] for contract in contracts]
-    maker = with_proposals(build_policy("scripted", error_rate=0.3), 5)
+    maker = registry.with_proposals(registry.build_policy("scripted", error_rate=0.3), 5)
     lifted = []
     for contract in contracts:
         world = DrawnSite()

@@ -9,21 +9,7 @@ from generators.devices.browser import Camera, evaluate_json, key_chord
 from generators.tasks.world_interface import Observation, ScreenElement
 from generators.worlds.browser_world import BrowserWorld
 from generators.worlds.pages.own_pages import VIEWPORTS, PageElement, read_elements
-from schemas.action_types import (
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    Hotkey,
-    Hover,
-    LongPress,
-    PressBack,
-    PressEnter,
-    Scroll,
-    Type,
-    Wait,
-)
+from schemas import action_types
 from schemas.actions import Action
 from schemas.ids import digest
 
@@ -75,12 +61,12 @@ class OddWorld(BrowserWorld):
     def act(self, action: Action) -> None:
         """See `World.act`; every action but Finished and CallUser lets one tick pass."""
         # Neither touches the page, so no time passes.
-        if isinstance(action, Finished | CallUser):
+        if isinstance(action, action_types.Finished | action_types.CallUser):
             return
         super().act(action)
         self.page.evaluate("oddTick()")
 
-    def _scroll(self, action: Scroll) -> None:
+    def _scroll(self, action: action_types.Scroll) -> None:
         if self.platform == "mobile" and action.start and action.end:
             (x, y), (_, y2) = self.pixel(action.start), self.pixel(action.end)
             path = [x, y, y - y2]
@@ -89,7 +75,7 @@ class OddWorld(BrowserWorld):
             path = [*self.pixel((500, 500)), {"down": WHEEL_PX, "up": -WHEEL_PX}.get(action.direction, 0)]
         self.page.evaluate("([x, y, dy]) => oddScroll(x, y, dy)", path)
 
-    def _hotkey(self, action: Hotkey) -> None:
+    def _hotkey(self, action: action_types.Hotkey) -> None:
         if tuple(key.lower() for key in action.keys) == ("alt", "left"):
             self.page.evaluate("oddBack()")
             return
@@ -97,15 +83,15 @@ class OddWorld(BrowserWorld):
 
 
 OddWorld.acts = {
-    Click: BrowserWorld.click,
-    DoubleClick: BrowserWorld.click,
-    LongPress: BrowserWorld.click,
-    Scroll: OddWorld._scroll,
-    Hotkey: OddWorld._hotkey,
-    Type: lambda world, action: world.page.keyboard.type(action.content),
-    PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
-    PressBack: lambda world, _: world.page.evaluate("oddBack()"),
-    Hover: lambda world, _: None,  # nothing shows a hover
-    Drag: lambda world, _: None,  # nothing can be dragged
-    Wait: lambda world, _: None,  # the tick does it
+    action_types.Click: BrowserWorld.click,
+    action_types.DoubleClick: BrowserWorld.click,
+    action_types.LongPress: BrowserWorld.click,
+    action_types.Scroll: OddWorld._scroll,
+    action_types.Hotkey: OddWorld._hotkey,
+    action_types.Type: lambda world, action: world.page.keyboard.type(action.content),
+    action_types.PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
+    action_types.PressBack: lambda world, _: world.page.evaluate("oddBack()"),
+    action_types.Hover: lambda world, _: None,  # nothing shows a hover
+    action_types.Drag: lambda world, _: None,  # nothing can be dragged
+    action_types.Wait: lambda world, _: None,  # the tick does it
 }

@@ -6,19 +6,7 @@ from random import Random
 from generators.proving.judge_bench.recorders.thoughts import thought
 from generators.proving.judge_bench.trace import Move
 from generators.tasks.world_interface import Observation, ScreenElement, World
-from schemas.action_types import (
-    CallUser,
-    Click,
-    Drag,
-    Finished,
-    LongPress,
-    PressBack,
-    PressEnter,
-    PressHome,
-    Scroll,
-    Type,
-    Wait,
-)
+from schemas import action_types
 from schemas.actions import Action, scroll_direction
 
 THOUGHTFUL = 1 / 3
@@ -26,17 +14,17 @@ THOUGHTFUL = 1 / 3
 MOST_CHANGED = 4
 """Words of an entity."""
 _SAYS: dict[type, tuple[str, ...]] = {
-    Click: ('{press} "{name}"', '{press} on "{name}"', 'Press "{name}"'),
-    LongPress: ('Press and hold "{name}"', 'Long-press "{name}"'),
-    Drag: ("Move the {name} slider", "Drag the {name} slider"),
-    Type: ('Type "{text}"', 'Enter "{text}"', 'Write "{text}"'),
-    Scroll: ("Scroll {direction} to see more", "Scroll {direction}", "Look further"),
-    PressBack: ("Go back to the previous screen", "Press back"),
-    PressHome: ("Go to the home screen", "Press home"),
-    PressEnter: ("Press enter",),
-    CallUser: ('Tell the user: "{text}"', 'Answer "{text}"'),
-    Wait: ("Wait for a moment",),
-    Finished: ("The task is complete",),
+    action_types.Click: ('{press} "{name}"', '{press} on "{name}"', 'Press "{name}"'),
+    action_types.LongPress: ('Press and hold "{name}"', 'Long-press "{name}"'),
+    action_types.Drag: ("Move the {name} slider", "Drag the {name} slider"),
+    action_types.Type: ('Type "{text}"', 'Enter "{text}"', 'Write "{text}"'),
+    action_types.Scroll: ("Scroll {direction} to see more", "Scroll {direction}", "Look further"),
+    action_types.PressBack: ("Go back to the previous screen", "Press back"),
+    action_types.PressHome: ("Go to the home screen", "Press home"),
+    action_types.PressEnter: ("Press enter",),
+    action_types.CallUser: ('Tell the user: "{text}"', 'Answer "{text}"'),
+    action_types.Wait: ("Wait for a moment",),
+    action_types.Finished: ("The task is complete",),
 }
 
 
@@ -55,14 +43,14 @@ class Performed:
     def before(self, action: Action, place: ScreenElement | None = None) -> None:
         """Note the screen and the action that comes next, on the element it is meant for."""
         shot = self.world.observe()
-        if isinstance(action, Click):
+        if isinstance(action, action_types.Click):
             # Typing goes to the field that was tapped last; a tap elsewhere takes the cursor away.
             self._field = place.key if place is not None and place.role == "textbox" else ""
-        elif isinstance(action, Type) and self._field:
+        elif isinstance(action, action_types.Type) and self._field:
             place = shot.element(self._field)
-        if isinstance(action, Scroll) and not action.direction and action.start and action.end:
+        if isinstance(action, action_types.Scroll) and not action.direction and action.start and action.end:
             # A stroke's direction is noted with it: judges and words need it, planners give ends only.
-            action = Scroll(action.start, action.end, scroll_direction(action.start, action.end))
+            action = action_types.Scroll(action.start, action.end, scroll_direction(action.start, action.end))
         key, box = (place.key, place.box) if place is not None else ("", None)
         name = place.name or place.text if place is not None else ""
         self.shots.append(shot)
@@ -70,7 +58,7 @@ class Performed:
 
     def finish(self) -> None:
         """Note the last screen, on which the task is done."""
-        self.before(Finished())
+        self.before(action_types.Finished())
 
     def _words(self, action: Action, name: str) -> str:
         press = "Tap" if self.world.platform == "mobile" else "Click"
@@ -80,7 +68,9 @@ class Performed:
 
     def _thought(self, action: Action, name: str) -> str:
         # These have no phrase in `thoughts`; a thought with the wrong verb would be a defect.
-        if not self.thoughtful or isinstance(action, LongPress | Drag | CallUser):
+        if not self.thoughtful or isinstance(
+            action, action_types.LongPress | action_types.Drag | action_types.CallUser
+        ):
             return ""
         return thought(action, self.goal, name, self.rng)
 
