@@ -144,10 +144,13 @@ def read_task(name: str, written: Mapping[str, str]) -> DesktopTask:
 
 
 def written_form(made: DesktopTask) -> dict[str, str]:
-    """The inverse of `read_task`, for a task whose checks are among those that may be written: an example to show."""
+    """The inverse of `read_task`: an example to show. Raises `ValueError` for a task with checks that may not be
+    written."""
     start = {key: value for key, value in made.start.items() if key != "world"}
     # What programs' descriptors bring is hidden, and brought again.
     start["files"] = {path: text for path, text in start.get("files", {}).items() if not path.startswith(".")}
+    if others := {check["check"] for check in made.checks} - {*CHECKS, "rest"}:
+        raise ValueError(f"task {made.name}: expected checks that may be written, found {', '.join(sorted(others))}")
     checks = [check for check in made.checks if check["check"] in CHECKS]
     parts = (start, checks, made.plan, near_miss_of(made))
     return {"goal": made.goal, **{field: json.dumps(part) for field, part in zip(FIELDS[1:], parts, strict=True)}}

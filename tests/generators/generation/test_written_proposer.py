@@ -98,6 +98,6 @@ def test_of_what_a_model_writes_only_what_is_decided_rightly_is_proposed(tmp_pat
         [found] = proposer.propose("desktop/mousepad", "easy", Random(0))
         client.close()
     assert found.contract.instruction == SOUND["goal"] and found.arm == "written"
-    reasons = ("start: expected program, files and open", "the plan doesn't reach the goal", "its goal holds")
+    reasons = ("start.program: expected data of the form", "the plan doesn't reach the goal", "its goal holds")
     assert proposer.refused.total() == 3
     assert all(any(said.startswith(reason) for said in proposer.refused) for reason in reasons), proposer.refused
