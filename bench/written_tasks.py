@@ -49,11 +49,7 @@ def _by_the_clock(plain: Plain, rng: Random) -> None:
 
 
 def _half(plain: Plain, rng: Random) -> None:
-    """Less than the goal says: that a file is gone, not where it went; one of two lines."""
-    if rng.random() < 0.5:
-        plain |= plain_of(make_task("files.move", rng.randrange(40)))
-        plain["checks"] = [check for check in plain["checks"] if check["check"] == "gone"]
-        return
+    """Less than the goal says: one of two lines."""
     first, second, path = f"tea {rng.randrange(99)}", f"rice {rng.randrange(99)}", f"list-{rng.randrange(9)}.txt"
     plain |= _editing(f"Write “{first}” and below it “{second}” into a new file {path}.", f"{first}\n{second}\n", path)
     plain["checks"] = [{"check": "has", "path": path, "lines": [first]}]
