@@ -48,10 +48,14 @@ class FinalFrameJudge:
         self.client = client
 
     def decide(self, done: ExecutedTrajectory, screen: bytes) -> Decided:
-        """What the model says. Where its server fails or gives no answer of the schema there is no success and no
-        failure."""
+        """See `look`."""
+        return self.look(done.contract.instruction, done.answer, screen)
+
+    def look(self, goal: str, answered: str, screen: bytes) -> Decided:
+        """What the model says of a goal, an answer and the last screen. Where its server fails or gives no answer of
+        the schema there is no success and no failure."""
         try:
-            answer = self.client.ask(request(done.contract.instruction, done.answer, screen))
+            answer = self.client.ask(request(goal, answered, screen))
         except ModelError as error:
             # neither: a failure would blame the policy for its judge
             return Decided(None, True, f"judge: {error}"[:300])
@@ -69,8 +73,7 @@ def judge_of(model: str, cache: Path | None = None, options: Mapping[str, Any] |
         return None
     if not (address := os.environ.get(ENDPOINT, "")):
         raise ValueError(
-            f"online RL: the success judge {model!r:.80} has no address; set {ENDPOINT}, for example "
-            "http://127.0.0.1:8000/v1"
+            f"the success judge {model!r:.80} has no address; set {ENDPOINT}, for example http://127.0.0.1:8000/v1"
         )
     return FinalFrameJudge(ModelClient(address, model, cache, **(options or {})))
 
