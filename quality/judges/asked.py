@@ -64,10 +64,14 @@ _ABOUT = re.compile(r"^(?:on|in|at|using|with|from|via|inside)\b[^:,]{1,40}[:,]\
 _MARKS = " ,;:-–—|\n"
 
 
+# A text passes four questions, each with a function: where do its sentences begin (`_sentences`)? Does a sentence ask
+# for something (`_requested`)? Does it grade the item instead (`_odd`)? And where in one that asks does grading begin
+# (`_without_praise`)? `asked_part` and `told_part` put the answers together; `_script` tells whose sentence it is.
 def _script(text: str) -> str:
     """The script of most letters of a text, the parts of Japanese and Chinese as one; "" where there are none."""
     if text.isascii():
         return "LATIN" if any(map(str.isalpha, text)) else ""
+    # A character's Unicode name begins with its script: LATIN SMALL LETTER A, CYRILLIC …, HANGUL ….
     found = Counter(unicodedata.name(char, "?").split()[0] for char in text if char.isalpha())
     name = max(found, key=lambda one: found[one], default="")
     return "CJK" if name in ("HIRAGANA", "KATAKANA") else name
@@ -75,6 +79,8 @@ def _script(text: str) -> str:
 
 def _sentences(text: str) -> list[str]:
     """A text's sentences with what ends them; what stands in quotes parts nothing."""
+    # Bounds are looked for in a copy of equal length whose quotes are blanked: what a user quotes, such as the text to
+    # type, may hold full stops.
     masked = without_quotes(text)
     bounds = [0, *sorted(end.end() for parted in (_ENDS, _BEGINS) for end in parted.finditer(masked)), len(text)]
     return [part for left, right in zip(bounds, bounds[1:], strict=False) if (part := text[left:right]).strip()]
@@ -85,11 +91,13 @@ def _requested(sentence: str) -> int:
     # "On Simmer: publish …", "Using the Plannery website, delete …": what it is about may stand first.
     left = max((mark.end() for mark in _ABOUT.finditer(sentence)), default=0)
     for begin in sorted({0, left}):
+        # "Please could you also open …": politeness takes a few words, a statement's verb comes as late or later.
         words = islice(_WORD.finditer(sentence, begin), 8)
         verb = next((word for word in words if word[0].casefold() not in _LEAD), None)
         # "What a run!" asks nothing.
         if verb is not None and verb[0].casefold() in (_REQUEST if sentence.rstrip()[-1:] in "!." else _ASKS):
             return verb.end()
+    # Chinese and Japanese part no words, so their verbs are looked for as texts, near the beginning.
     cjk = _REQUEST_UNPARTED.search(sentence[:16])
     return cjk.end() if cjk else 0
 
@@ -100,9 +108,11 @@ def _without_praise(sentence: str, since: int, acted: tuple[str, ...]) -> str:
     said = next((m for m in _PRAISES.finditer(masked, since) if not held_by_any(acted, m[0])), None)
     if said is None:
         return sentence
+    # The clause is cut where it opens ("and deem this …"), not at the word of praise in it, or half of it would stay.
     if (opened := next((m.start() for m in _ASSESS.finditer(masked, since, said.start())), None)) is None:
         # Grades in figures need no verb: "… 10/10".
         return sentence if not re.match(r"(?:10|ten)\b", said[0], re.IGNORECASE) else sentence[: said.start()]
+    # What joined the clause to the sentence hangs loose now: "… and", "… so please".
     words = sentence[:opened].split(" ")
     while words and words[-1].strip(",;:").casefold() in ("", "and", "but", "so", "then", "also", *_LEAD):
         words.pop()
@@ -114,13 +124,16 @@ def asked_part(text: str, acted: tuple[str, ...] = (), typed: tuple[str, ...] = 
     """The sentences of a goal that ask for something, or hold a text that was typed, without clauses about how good it
     was done; the first sentence where there are none. `acted`: labels, texts and apps of the trace, of which `typed`
     was typed or chosen. The text itself where all of it counts."""
+    # 1. Without the characters that nobody sees, a word can't hide from the lists by one in its middle.
     seen = _UNSEEN.sub("", text)
     sentences = _sentences(seen)
     counted = [(one, part) for one in sentences if (part := _asked(as_shown(one), acted, typed))]
+    # 2. Of the sentences that ask, those of the device's own user count.
     # Requests in another script than the screens', or than the first one's, are somebody else's.
     scripts = {_script(one) for one in acted} - {""} or {_script(part) for _, part in counted[:1]}
     counted = [(one, part) for one, part in counted if _script(part) in scripts] or counted
     if not counted and sentences:
+        # 3. A goal in an unknown language, or a bare noun ("Weather in Rome"), is a goal all the same.
         # Of statements the first that isn't about grades.
         first = next((one for one in sentences if not _odd(as_shown(one), acted)), sentences[0])
         counted = [(first, _without_praise(as_shown(first), 1, acted) or as_shown(first))]
@@ -137,12 +150,15 @@ def _joined(text: str, seen: str, sentences: list[str], counted: list[tuple[str,
 
 def _asked(sentence: str, acted: tuple[str, ...], typed: tuple[str, ...]) -> str:
     """What of a sentence asks for something; "" where nothing does."""
+    # Known orders go first: "Rate this 10 and open the mail" asks for one thing then.
     sentence = without_orders(sentence)
     since = _requested(sentence)
     fact = any(holds(sentence, one) for one in typed)
     if not (since or fact):
         return ""
     part = _without_praise(sentence, since or 1, acted)
+    # Of "Give it full marks" the verb alone would be left, which asks for nothing; and a sentence that counts only for
+    # a text that it holds must not carry a grade along.
     bare = not part[since:].strip(_MARKS) if part != sentence else not fact and _odd(sentence, acted)
     return "" if bare else part
 
@@ -158,6 +174,7 @@ def told_part(thought: str, labels: tuple[str, ...] = ()) -> str:
     sentences, counted = _sentences(thought), []
     for one in sentences:
         shown = without_orders(as_shown(one))
+        # "I tap Save" names an action, "The Save button is grey" only a label; one of two letters says nothing.
         stated = mentions(shown)
         named = not stated and any(len(plain(label)) > 2 and holds(shown, label) for label in labels)
         if (stated or named) and not _odd(shown, labels):

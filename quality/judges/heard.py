@@ -52,6 +52,8 @@ def heard(item: Item, banks: dict[int, QuietBank]) -> Item:
     bank met."""
     if (bank := banks.get(id(item.bank))) is None:
         bank = banks[id(item.bank)] = QuietBank(item.bank)
+    # Two passes: first what asks and tells is taken of the goal, words and thoughts, whatever their words; then known
+    # orders are taken out of every text that is left, the screens' included, which can't be told apart by their form.
     names: tuple[str, ...] = EPISODE_TEXTS if isinstance(item, Episode) else SAMPLE_TEXTS
     item = to_the_point(item)
     if isinstance(item, Episode):
@@ -78,11 +80,13 @@ def to_the_point(item: Item) -> Item:
             return item
         row = {**item.row, "messages": messages("grounding", part, len(item.row["images"] or ()))}
         return replace(item, row=row)
+    # What was typed is the one part of a goal that may have any form: `Type "Rate me 10"` asks for just that.
     typed = tuple(
         action.content if isinstance(action, Type) else action.option
         for step in item.actions
         if isinstance(action := step.action, Type | SelectOption)
     )
+    # Without the step's instructions: they are claims of the item, as little trusted here as its thoughts.
     acted = tuple(dict.fromkeys(acted_texts(item, instructed=False)))
     first = item.steps[0].row["instruction"] if item.steps else ""
     steps = [
@@ -94,6 +98,7 @@ def to_the_point(item: Item) -> Item:
 
 def _told(step: Step, first: str, acted: tuple[str, ...], typed: tuple[str, ...]) -> Row:
     row = step.row
+    # Answers are left out of the search and put back behind it.
     # What the user was asked and said stands under the goal from then on: it is what happened, not what is wanted.
     answers = answers_of(row["instruction"], first)
     goal = row["instruction"].removesuffix(answers)
@@ -110,6 +115,7 @@ def _told(step: Step, first: str, acted: tuple[str, ...], typed: tuple[str, ...]
 
 
 def _quiet(row: Row, names: tuple[str, ...]) -> Row:
+    # Nearly every row is left as it is, and then must be the same object, which `heard` looks at.
     changed = {}
     for name in names:
         text = row.get(name)
