@@ -19,7 +19,7 @@ from typing import Any
 from schemas.ids import canonical_json
 from trainer.modeling.adapters import take_off_adapters
 from trainer.modeling.batches import Row
-from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
+from trainer.modeling.checkpoint import Checkpoint, Lineage, lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.processor import Processor
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.epoch_alignment import as_trained
@@ -117,25 +117,33 @@ def train_offline(
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
     if config.pass_band:
         write_grades(folder, tried, successes, config.pass_band.tries)
-    plain = config.run_part()
-    # how histories are to be written goes with the weights that learned from them
+    begun = parents or {f"checkpoints/{MID_TRAINED.name}": WeightFiles(start).digest()}
+    record = _save(loaded, folder, run, metrics, begun)
+    # only now, with the checkpoint whole, is there nothing to go on with
+    run.file.forget()
+    emit({"kind": "done", "domain": config.domain, **record.metrics})
+    return OfflineResult(folder, metrics)
+
+
+def _save(
+    loaded: Checkpoint, folder: Path, run: OfflineRun, metrics: Mapping[str, Any], parents: Mapping[str, str]
+) -> Lineage:
+    """The trained specialist into a folder, with the lineage that stands there."""
+    # How histories are to be written goes with the weights that learned from them.
     loaded.processor.preset = as_trained(loaded.processor.preset, run.state.shown, run.state.peak_update)
     record = lineage(
-        f"offline_{config.domain}",
+        f"offline_{run.config.domain}",
         loaded.processor.preset,
-        config=plain,
-        seeds={"offline_rl": config.seed},
-        parents=parents or {f"checkpoints/{MID_TRAINED.name}": WeightFiles(start).digest()},
+        config=run.config.run_part(),
+        seeds={"offline_rl": run.config.seed},
+        parents=parents,
         metrics={
             key: metrics[key]
             for key in ("reward_gain", "zero_variance_share", "weight_delta", "peak_update", "alignments")
         },
     )
     save_checkpoint(folder, loaded.model, loaded.processor, record)
-    # only now, with the checkpoint whole, is there nothing to go on with
-    run.file.forget()
-    emit({"kind": "done", "domain": config.domain, **record.metrics})
-    return OfflineResult(folder, metrics)
+    return record
 
 
 def split_tasks(
