@@ -3,29 +3,41 @@
 MODIFIERS = frozenset({"alt", "ctrl", "meta", "shift"})
 ENTER = "enter"
 _KEYS = """
-alt: option
+alt: opt option ⌥
 backspace: bksp
-ctrl: control controlormeta
+capslock: caps
+ctrl: control controlormeta ⌃
 delete: del
 down: arrowdown downarrow
 enter: kpenter numpadenter return
 esc: escape
 insert: ins
 left: arrowleft leftarrow
-meta: cmd command super win windows
+meta: cmd command super win windows ⌘
 pagedown: pagedn pgdn pgdown
-pageup: pgup
-prtsc: printscreen prntscrn prtscn prtscr
+pageup: pgup prior
+prtsc: printscreen printscrn prntscrn prtscn prtscr
 right: arrowright rightarrow
+shift: ⇧
 space: spacebar
 up: arrowup uparrow
++: plus
+-: minus
+=: equal equals
+,: comma
+.: period
+/: slash
 """
 """A key's name, then what else it is called."""
 _ALIASES = {"\n": "enter", "\r": "enter", "\t": "tab", " ": "space"}
 _ALIASES |= {said: line.partition(":")[0] for line in _KEYS.strip().splitlines() for said in line.split()[1:]}
 _SIDES = {
-    f"{name}{side}": name for name in ("alt", "ctrl", "shift", "win", "option", "meta") for side in ("left", "right")
+    word: name
+    for name in ("alt", "ctrl", "control", "shift", "win", "super", "option", "meta", "cmd", "command")
+    for side in ("left", "right", "l", "r")
+    for word in (name + side, side + name)
 }
+"""A modifier of one side, as pyautogui (`ctrlleft`), X11 (`Control_L`) and people (`left shift`) say it."""
 
 
 def key_name(said: str) -> str:

@@ -274,3 +274,21 @@ def test_render_writes_scroll_as_the_platform_does() -> None:
         reply = parse_reply(render(Scroll(direction=word), "mobile"))
         assert isinstance(reply.action, Scroll)
         assert scroll_direction(reply.action.start, reply.action.end) == word  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ctrl", "Control_L ctrlright LCtrl left_control ⌃ ControlOrMeta"),
+        ("meta", "Super_L Super_R winleft LWin Command cmd ⌘"),
+        ("alt", "Alt_L AltRight opt ⌥"),
+        ("shift", "Shift_R rightshift ⇧"),
+        ("pageup", "Prior Page_Up PgUp"),
+        ("enter", "KP_Enter Return \n"),
+        ("-", "minus -"),
+        (".", "period ."),
+        ("l", "l"),
+    ],
+)
+def test_a_key_has_one_name_whatever_it_is_called(name: str, said: str) -> None:
+    assert {Hotkey((one,)).keys for one in said.split(" ")} == {(name,)}
