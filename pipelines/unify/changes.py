@@ -14,7 +14,8 @@ ITEMS_HELD = CheckSpec("items_against_current", "More items are gone than the ba
 SHARE_HELD = CheckSpec("share_against_current", "A lower share of records or items was mapped", sometimes=True)
 REASONS_HELD = CheckSpec("reasons_against_current", "A quarantine reason rose", blocking=False, sometimes=True)
 ACTIONS_HELD = CheckSpec("actions_against_current", "The kinds of actions shifted", blocking=False, sometimes=True)
-CHECKS = (ITEMS_HELD, SHARE_HELD, REASONS_HELD, ACTIONS_HELD)
+PICTURES_HELD = CheckSpec("pictures_against_current", "More pictures are gone than the band allows", sometimes=True)
+CHECKS = (ITEMS_HELD, SHARE_HELD, PICTURES_HELD, REASONS_HELD, ACTIONS_HELD)
 
 
 class ChangeBands(Settings):
@@ -28,7 +29,7 @@ class ChangeBands(Settings):
         le=1,
     )
     broken_pictures: Number = setting(0.01, "Share of pictures that may be unreadable; beyond it warns.", ge=0, le=1)
-    rows: Number = setting(0.2, "Share of the mapped items that may be gone.", ge=0, le=1)
+    rows: Number = setting(0.2, "Share of the mapped items, or of the pictures, that may be gone.", ge=0, le=1)
     mapped: Number = setting(0.05, "By how much the mapped share of records or items may fall.", ge=0, le=1)
     reasons: Number = setting(0.05, "By how much the share of one quarantine reason may rise; beyond it warns.", ge=0)
     actions: Number = setting(0.15, "Share of the steps whose action type may change; beyond it warns.", ge=0, le=1)
@@ -71,8 +72,12 @@ def change_checks(counts: Mapping[str, Any], current: Manifest | None, version: 
     before = current.counts
     items, earlier = (one["items_mapped"] + taken_items(one) for one in (counts, before))
     share = mapped_share(counts), mapped_share(before)
+    # A row whose picture isn't there is mapped all the same, so a missing folder of pictures shows here alone. What was
+    # withdrawn took its pictures along.
+    pictures = round(before.get("images", 0) * (1 - min(1.0, taken_items(counts) / max(items, 1))))
     checks = [
         ITEMS_HELD.check(*not_fallen(items, earlier, bands.rows, "items")),
+        PICTURES_HELD.check(*not_fallen(counts.get("images", 0), pictures, bands.rows, "pictures")),
         SHARE_HELD.check(*share_not_fallen(*share, bands.mapped, "mapped")),
         REASONS_HELD.check(*_reasons(counts, before, bands.reasons)),
     ]

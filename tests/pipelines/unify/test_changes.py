@@ -80,6 +80,24 @@ def test_broken_pictures_warn_by_a_check_of_their_own(tmp_path: Path) -> None:
     assert not failed(build(tmp_path / "other", raw, bands=ChangeBands(broken_pictures=0.25)))
 
 
+def test_pictures_that_are_gone_hold_their_source_back(tmp_path: Path) -> None:
+    """Their rows are mapped without them, so no count of items, records or reasons tells."""
+    raw, home = tmp_path / "raw", tmp_path / "home"
+    write(raw, 10)
+    (raw / "images").mkdir()
+    for number in range(10):
+        (raw / f"images/{number}.png").write_bytes(png(64, 36, number))
+    good = build(home, raw)
+    (raw / "images/0.png").unlink()
+    assert build(home, raw).checks_passed, "a tenth fewer"
+    for path in (raw / "images").iterdir():
+        path.unlink()
+    bad = build(home, raw)
+    assert failed(bad) == {"pictures_against_current": "0 pictures, 9 in the current version (100.0% fewer)"}
+    assert bad.counts["items_mapped"] == good.counts["items_mapped"]
+    assert Store(home).require("unified/showui_web").version != bad.version
+
+
 def test_a_fall_within_the_bands_passes_and_one_beyond_is_held_back(tmp_path: Path) -> None:
     raw, home = tmp_path / "raw", tmp_path / "home"
     write(raw, 10)
