@@ -126,6 +126,11 @@ def unify(options: argparse.Namespace) -> int:
     if report["images_broken"]:
         # Their rows are mapped all the same, so no count of rows shows that every picture is junk.
         print(f"note: {report['images_broken']} pictures can't be read; see {options.out / 'quarantine.jsonl'}")
+    if report["images_missing"]:
+        rows = report["rows"]["steps"] + report["rows"]["samples"]
+        print(
+            f"note: {report['images_missing']} of {rows} rows have no picture; if the source has them, bring them too"
+        )
     current = Store(options.out / ".store").current(f"unified/{options.source}")
     if current is None or current.data_version != report["data_version"]:  # only what passed becomes current
         failures = "; ".join(f"{name}: {said}" for name, said in failed.items())

@@ -135,4 +135,7 @@ def refine(options: argparse.Namespace) -> int:
     report = refine_directory(
         options.input, options.out, config, options.max_rounds, tuple(options.deriver), teacher, history
     )
-    return print_report(report, ("items", "gold", "discarded", "share_before", "share_after", "samples"), options.out)
+    code = print_report(report, ("items", "gold", "discarded", "share_before", "share_after", "samples"), options.out)
+    if report["items"] and not report["gold"]:  # in the graph the check "gold isn't empty" blocks
+        raise ValueError(f"checks failed: gold isn't empty: found 0 of {report['items']} items; {report['rejected']}")
+    return code

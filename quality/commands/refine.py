@@ -31,6 +31,9 @@ from quality.refinement.refine import Refined, refine_part
 from quality.refinement.rewriters import build_rewriter
 from quality.refinement.taught_thoughts import teach_thoughts
 
+REASONS_SHOWN = 12
+"""Reasons of rejected items that the report counts, the commonest first."""
+
 
 def refine_directory(
     in_dir: Path,
@@ -71,6 +74,7 @@ def refine_directory(
     totals: Counter[str] = Counter({**count(part, refined), "samples": samples.num_rows})
     totals["first_keep"] = first_keep(first)
     report = {**identity(chosen), "rewriter": rewriter.name, "rounds": refined.rounds, **summary(totals), **taught}
+    report["rejected"] = dict(Counter(reject.reason for reject in refined.rejects).most_common(REASONS_SHOWN))
     # Only a trained judge comes with what its risks were worth on a bench, from which a share is claimed.
     claim = load_claim(config.nano) if config.name == "nano" and config.nano is not None else None
     risks = risks_of([*first, *refined.verdicts])

@@ -98,6 +98,16 @@ def test_pictures_that_are_gone_hold_their_source_back(tmp_path: Path) -> None:
     assert Store(home).require("unified/showui_web").version != bad.version
 
 
+def test_pictures_that_never_came_are_said_and_no_gold_is_an_error(tmp_path: Path, capsys: Any) -> None:
+    write(tmp_path / "raw", 2)
+    places = [str(tmp_path / name) for name in ("raw", "unified", "gold")]
+    assert cli.main(["unify", "showui_web", "--raw", places[0], "--out", places[1]]) == 0
+    assert "note: 16 of 16 rows have no picture" in capsys.readouterr().out
+    assert cli.main(["refine", places[1], "--out", places[2]]) == 2
+    told = capsys.readouterr().err.strip().splitlines()
+    assert len(told) == 1 and "gold isn't empty: found 0 of 16 items" in told[0] and "review: " in told[0]
+
+
 def test_a_fall_within_the_bands_passes_and_one_beyond_is_held_back(tmp_path: Path) -> None:
     raw, home = tmp_path / "raw", tmp_path / "home"
     write(raw, 10)
