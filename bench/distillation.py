@@ -30,6 +30,7 @@ from trainer.merging.merge import merge
 from trainer.merging.merge_choice import candidates, choose_ties, validation_tasks
 from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import LINEAGE, lineage, load_checkpoint, save_checkpoint
+from trainer.modeling.sampler import Sampler
 from trainer.offline.held_out import measure
 from trainer.offline.run import FILE
 from trainer.offline.tasks import tasks_of
@@ -103,7 +104,7 @@ class Bench:
             loaded, found = load_checkpoint(folder), {}
             for domain in domains:
                 tasks = tasks_of(rows(domain, self.sizes.held_out, 3), domain, loaded.processor)[0]
-                made = measure(loaded.model, loaded.processor, tasks, samples=0, seed=0, config=RewardConfig())
+                made = measure(Sampler(loaded.model, loaded.processor), tasks, samples=0, seed=0, config=RewardConfig())
                 found[domain] = list(map(bool, made.success))
             self._note(name, found)
         found = self.measured[name]

@@ -4,7 +4,7 @@
     python bench/gpu_vllm.py --endpoint http://127.0.0.1:8000 --checkpoint DIR --weights-dir DIR     # one that runs
 
 A model of random weights (see gpu_sampling.py) is saved, a server of it is started on the same GPU, and
-`trainer.online.vllm.engine`, as online RL uses it, gives it the learner's weights by `reload_weights` and asks for the
+`trainer.vllm.engine`, as online RL uses it, gives it the learner's weights by `reload_weights` and asks for the
 replies to drawn screens. vLLM is that of `make serve`, or of $VLLM; where there is none, the answer says so.
 """
 
@@ -131,9 +131,9 @@ def measure(options: argparse.Namespace, model: Any, processor: Any, endpoint: s
     from gpu_midtrain import Screens
     from gpu_sampling import token_gaps
 
-    from trainer.online.rollouts import POLICY
-    from trainer.online.vllm.engine import VllmEngine
-    from trainer.settings.online import VllmConfig
+    from trainer.modeling.sampler import POLICY
+    from trainer.settings.grpo import VllmConfig
+    from trainer.vllm.engine import VllmEngine
 
     rows = [encoded(Screens(tuple(options.picture)).row(place)) for place in range(options.prompts)]
     config = VllmConfig(endpoints=(endpoint,), weights_dir=str(weights), logprob_tolerance=1.0)

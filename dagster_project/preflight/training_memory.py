@@ -126,7 +126,7 @@ def _of_rl(name: str, settings: TrainerSettings) -> tuple[bool, bool]:
     """(whether a stage compares with a reference, whether its first rank makes the replies)."""
 
     if name in SPECIALISTS:
-        return settings.offline.grpo.beta > 0, True
+        return settings.offline.grpo.beta > 0, settings.offline.rollout_engine != "vllm"
     if name in ONLINE:
         return settings.online.grpo.beta > 0, settings.online.rollout_engine != "vllm"
     return False, False

@@ -14,10 +14,11 @@ from generators.policies.policy import PolicyView
 from trainer.modeling.checkpoint import Checkpoint, load_processor
 from trainer.modeling.generation import Completion
 from trainer.modeling.model import reply_logprobs
-from trainer.online.rollouts import POLICY, RolloutJob
-from trainer.online.vllm.engine import VllmEngine
+from trainer.modeling.sampler import POLICY
+from trainer.online.rollouts import RolloutJob
 from trainer.serving.checkpoint_policy import CheckpointPolicy
-from trainer.settings.online import VllmConfig
+from trainer.settings.grpo import VllmConfig
+from trainer.vllm.engine import VllmEngine
 
 
 @contextmanager

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-
 from schemas.ids import digest
 from trainer.distill.hints import with_hindsight, with_type
 from trainer.distill.learner import Distiller, TaughtReply
@@ -18,7 +16,7 @@ from trainer.distill.pushes import Pushes, all_pushed, span_pushes
 from trainer.distill.teachers import TeacherPanel
 from trainer.modeling.batches import Row
 from trainer.modeling.checkpoint import Checkpoint
-from trainer.modeling.generation import Completion, generate, reply_limit
+from trainer.modeling.generation import Completion, reply_limit
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.held_out import measure
 from trainer.offline.peak_run import PeakRun, PeakState, in_epoch_order
@@ -113,17 +111,14 @@ class DistillRun(PeakRun):
         limit = reply_limit(
             self.processor.preset.max_answer_tokens, objective, settings.rewards.wide, settings.rewards.free_form
         )
-        device = next(self.model.parameters()).device
         # of what changes alone, so that a run that goes on draws the same
         seed = int(digest([settings.seed, domain, self.state.update])[:8], 16)
-        replies = generate(
-            self.model,
-            self.processor,
+        replies = self.sampler.draw(
             [task.row for task in tasks],
             group=settings.num_generations,
             temperature=1.0,
             max_new_tokens=limit,
-            generator=torch.Generator(device=device).manual_seed(seed),
+            generator=self.sampler.seeded(seed),
             batch_size=REPLIES,
         )
         return [self._asked(tasks[one.row], domain, one) for one in replies]
@@ -154,8 +149,7 @@ class DistillRun(PeakRun):
         settings = self.config
         found = {
             domain: measure(
-                self.model,
-                self.processor,
+                self.sampler,
                 tasks,
                 samples=settings.validation_samples,
                 seed=settings.seed + 29,

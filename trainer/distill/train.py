@@ -18,6 +18,7 @@ from trainer.distill.run import DistillRun, Tasks
 from trainer.merging.same_model import check_same_model
 from trainer.modeling.batches import Row
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
+from trainer.modeling.sampler import Sampler
 from trainer.modeling.tensors import WeightFiles, check_same
 from trainer.offline.held_out import Measure, measure
 from trainer.offline.tasks import RlTask
@@ -163,8 +164,7 @@ def _hinted(domain: DomainName, tasks: Sequence[RlTask], unusable: dict[str, int
 def _held_out(loaded: Checkpoint, tasks: Tasks, settings: DistillSettings) -> dict[DomainName, Measure]:
     return {
         domain: measure(
-            loaded.model,
-            loaded.processor,
+            Sampler(loaded.model, loaded.processor),
             some,
             samples=settings.held_out_samples,
             # held-out draws have an offset of their own, as in offline RL

@@ -15,6 +15,7 @@ from trainer.evaluation.controls import BlindTable, random_element, swap_screens
 from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import reply_limit
+from trainer.modeling.sampler import Sampler
 from trainer.reading.read import answers, looking
 from trainer.rl.rewards import DEFAULT, ReplyTarget, predicted, r_format, r_point, reward, step_success, type_match
 from trainer.rl.unreadable import unreadable_share
@@ -150,8 +151,7 @@ def _records(
         for objective in MEASURES:
             places = [place for place, row in enumerate(asked) if row["objective"] == objective]
             found = answers(
-                checkpoint.model,
-                checkpoint.processor,
+                Sampler(checkpoint.model, checkpoint.processor),
                 [asked[place] for place in places],
                 max_new_tokens=reply_limit(most, objective, free_form=config.reply_profile != "vesper"),
                 batch_size=config.batch_size,

@@ -10,6 +10,7 @@ from typing import Any
 
 from trainer.merging.merge import MergeReport, merge
 from trainer.modeling.checkpoint import load_checkpoint, load_processor
+from trainer.modeling.sampler import Sampler
 from trainer.offline.held_out import measure
 from trainer.offline.tasks import RlTask, choose, tasks_of
 from trainer.runtime.tracking import OnEvent
@@ -105,8 +106,8 @@ def choose_ties(
 
 def _success(folder: Path, tasks: Mapping[str, Sequence[RlTask]], device: str) -> dict[str, float]:
     loaded = load_checkpoint(folder, device=device)
+    sampler = Sampler(loaded.model, loaded.processor)
     measures = {
-        domain: measure(loaded.model, loaded.processor, some, samples=0, seed=0, config=RewardConfig())
-        for domain, some in tasks.items()
+        domain: measure(sampler, some, samples=0, seed=0, config=RewardConfig()) for domain, some in tasks.items()
     }
     return {domain: sum(one.success) / len(one.success) for domain, one in measures.items()}

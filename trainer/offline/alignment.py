@@ -24,6 +24,7 @@ from pipelines.prompts.tokens import text_tokens
 from schemas.actions import ACTION_SPACE, Action, ActionSpace, parse_reply
 from schemas.ids import canonical_json, digest, item_sample, sample_id
 from trainer.modeling.batches import Row
+from trainer.modeling.sampler import Sampler
 from trainer.rl.rewards import ReplyTarget, step_success
 from trainer.settings.offline import AlignmentConfig
 
@@ -52,10 +53,7 @@ class _Asked:
 
 
 def align(
-    rows: Sequence[Row],
-    rollouts: Rollouts,
-    config: AlignmentConfig | None = None,
-    space: ActionSpace = ACTION_SPACE,
+    rows: Sequence[Row], rollouts: Rollouts, config: AlignmentConfig | None = None, space: ActionSpace = ACTION_SPACE
 ) -> Alignment:
     """Navigation rows → the same steps with aligned histories; rows of other objectives are passed over.
     `space` is that which the model of the `rollouts` speaks.
@@ -114,29 +112,20 @@ def history_line(step: int, action: Action, platform: str, thought: str = "") ->
 
 
 def model_rollouts(
-    model: Any, processor: Any, *, temperature: float = 1.0, max_new_tokens: int = 112, batch_size: int = 16
+    sampler: Sampler, *, temperature: float = 1.0, max_new_tokens: int = 112, batch_size: int = 16
 ) -> Rollouts:
-    """`Rollouts` of a model."""
+    """`Rollouts` of what a sampler draws."""
 
     def replies(rows: Sequence[Row], group: int, seed: int) -> list[list[str]]:
-        import torch
-
-        from trainer.modeling.generation import generate
-
-        source = torch.Generator(device=next(model.parameters()).device).manual_seed(seed)
-        texts: list[list[str]] = [[] for _ in rows]
-        for made in generate(
-            model,
-            processor,
+        made = sampler.draw(
             rows,
             group=group,
             temperature=temperature,
-            generator=source,
             max_new_tokens=max_new_tokens,
+            generator=sampler.seeded(seed),
             batch_size=batch_size,
-        ):
-            texts[made.row].append(made.text)
-        return texts
+        )
+        return [[one.text for one in made[place * group :][:group]] for place in range(len(rows))]
 
     return replies
 

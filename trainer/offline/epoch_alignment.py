@@ -17,6 +17,7 @@ from pipelines.prompts import asks_to_think, prompt_text
 from trainer.modeling.batches import BadSample
 from trainer.modeling.generation import reply_limit
 from trainer.modeling.processor import Processor
+from trainer.modeling.sampler import Sampler
 from trainer.offline.alignment import align, model_rollouts
 from trainer.offline.tasks import REPLIES, RlTask
 from trainer.presets import Preset
@@ -37,14 +38,15 @@ def wanted(asked: bool | None, domain: str, preset: Preset) -> bool:
 
 
 def aligned_rows(
-    model: object, processor: Processor, tasks: Sequence[RlTask], config: AlignmentConfig
+    sampler: Sampler, tasks: Sequence[RlTask], config: AlignmentConfig
 ) -> tuple[list[dict[str, object]], dict[str, object]]:
     """Tasks → their new rows without pictures (plain values: they are saved with the run), and `align`'s counts.
 
     A pure function of weights, tasks and config."""
-    limit = reply_limit(processor.preset.max_answer_tokens, "navigation")
-    rollouts = model_rollouts(model, processor, max_new_tokens=limit, batch_size=REPLIES)
-    made = align([task.row for task in tasks], rollouts, config, processor.preset.action_space)
+    preset = sampler.processor.preset
+    limit = reply_limit(preset.max_answer_tokens, "navigation")
+    rollouts = model_rollouts(sampler, max_new_tokens=limit, batch_size=REPLIES)
+    made = align([task.row for task in tasks], rollouts, config, preset.action_space)
     return [{key: row[key] for key in CHANGED if key in row} for row in made.rows], made.counts
 
 

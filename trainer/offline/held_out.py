@@ -7,22 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import torch
 
-from trainer.modeling.generation import generate, reply_limit
-from trainer.modeling.processor import Processor
+from trainer.modeling.generation import reply_limit
+from trainer.modeling.sampler import Sampler
 from trainer.offline.semi_online import answering, sop_progress
 from trainer.offline.tasks import REPLIES, RlTask, complete_episodes
 from trainer.rl.rewards import bounds, reward, succeeds
 from trainer.rl.unreadable import unreadable_share
 from trainer.settings.domains import DOMAINS
 from trainer.settings.rewards import RewardConfig
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
@@ -68,8 +64,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def measure(
-    model: PreTrainedModel,
-    processor: Processor,
+    sampler: Sampler,
     tasks: Sequence[RlTask],
     *,
     samples: int,
@@ -81,14 +76,13 @@ def measure(
     `own_history` asks for `progress` too."""
     rows = [task.row for task in tasks]
     objective = tasks[0].truth.objective if tasks else ""  # tasks of one domain have one
-    limit = reply_limit(processor.preset.max_answer_tokens, objective, config.wide, config.free_form)
+    limit = reply_limit(sampler.processor.preset.max_answer_tokens, objective, config.wide, config.free_form)
     arguments: dict[str, Any] = {"max_new_tokens": limit, "batch_size": REPLIES}
-    greedy = generate(model, processor, rows, **arguments)
+    greedy = sampler.draw(rows, **arguments)
     best = [reward(reply.text, task.truth, config) for reply, task in zip(greedy, tasks, strict=True)]
     sampled = best
     if samples:
-        generator = torch.Generator(device=next(model.parameters()).device).manual_seed(seed)
-        replies = generate(model, processor, rows, group=samples, temperature=1.0, generator=generator, **arguments)
+        replies = sampler.draw(rows, group=samples, temperature=1.0, generator=sampler.seeded(seed), **arguments)
         scores = [reward(reply.text, tasks[reply.row].truth, config) for reply in replies]
         sampled = np.asarray(scores).reshape(len(tasks), samples).mean(1).tolist()
     success = [succeeds(reply.text, task.truth, config) for reply, task in zip(greedy, tasks, strict=True)]
@@ -96,7 +90,7 @@ def measure(
     progress: tuple[float, ...] = ()
     # asked for only at the ends of a run: it answers a step more for every own word in a history
     if own_history:
-        likeliest = answering(model, processor, None, temperature=0.0)
+        likeliest = answering(sampler, None, temperature=0.0)
         progress = sop_progress(tasks, greedy, likeliest, rewards=config)
     said = [(reply.text, task.truth) for reply, task in zip(greedy, tasks, strict=True)]
     lost = unreadable_share(said, config, "held-out tasks")

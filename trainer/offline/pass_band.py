@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 
-from trainer.modeling.checkpoint import Checkpoint
-from trainer.modeling.generation import generate, reply_limit
+from trainer.modeling.generation import reply_limit
+from trainer.modeling.sampler import Sampler
 from trainer.offline.tasks import REPLIES, RlTask
 from trainer.rl.rewards import succeeds
 from trainer.settings.offline import OfflineConfig, PassBand
@@ -47,23 +46,21 @@ def write_grades(folder: Path, tasks: Sequence[RlTask], successes: Sequence[int]
 
 
 def in_band(
-    loaded: Checkpoint, tasks: Sequence[RlTask], config: OfflineConfig, band: PassBand
+    sampler: Sampler, tasks: Sequence[RlTask], config: OfflineConfig, band: PassBand
 ) -> tuple[list[RlTask], list[int], dict[str, int]]:
     """The tasks that the policy does often enough and not too often, in their order; the successes of all tasks; and
     how many there were at each number of successes. A pure function of weights, tasks and `config.seed`. Raises
     `ValueError` if none is left.
     """
     objective = tasks[0].truth.objective
-    rewards, most = config.rewards, loaded.processor.preset.max_answer_tokens
-    replies = generate(
-        loaded.model,
-        loaded.processor,
+    rewards, most = config.rewards, sampler.processor.preset.max_answer_tokens
+    replies = sampler.draw(
         [task.row for task in tasks],
         group=band.tries,
         temperature=1.0,
         max_new_tokens=reply_limit(most, objective, rewards.wide, rewards.free_form),
         # an offset of its own: 17 and 29 are those of held-out and validation replies
-        generator=torch.Generator(device=next(loaded.model.parameters()).device).manual_seed(config.seed + 41),
+        generator=sampler.seeded(config.seed + 41),
         batch_size=REPLIES,
     )
     done = Counter(one.row for one in replies if succeeds(one.text, tasks[one.row].truth, rewards))

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from trainer.modeling.checkpoint import Checkpoint
+from trainer.modeling.sampler import Sampler
 from trainer.rl.learner import Learner
 from trainer.rl.weight_change import in_memory
 from trainer.runtime.memory import give_back
@@ -55,6 +56,7 @@ class PeakRun:
     def __init__(self, loaded: Checkpoint, pace: Pace, emit: OnEvent, file: StateFile) -> None:
         self.model, self.processor = loaded.model, loaded.processor
         self.pace, self.emit, self.file = pace, emit, file
+        self.sampler = Sampler(self.model, self.processor)
         # Before adapters: what a run changed is told against the weights it began with.
         self.start = in_memory(self.model.named_parameters())
 
@@ -71,6 +73,7 @@ class PeakRun:
                 self._save()
         self.model.load_state_dict(self.state.peak_weights)
         self.model.eval()
+        self.sampler.renew(self.state.peak_update)
 
     def _over(self) -> bool:
         """Whether to stop before the last update."""
@@ -113,6 +116,7 @@ class PeakRun:
             return False
         self.learner.load(saved["learner"], self.file)
         self.state = type(self.state)(**saved["state"])
+        self.sampler.renew(self.state.update)
         self._resumed()
         self.emit({"kind": "resumed", "update": self.state.update})
         return True

@@ -14,7 +14,8 @@ import torch
 from schemas.ids import digest
 from trainer.modeling.adapters import add_adapters
 from trainer.modeling.checkpoint import Checkpoint
-from trainer.modeling.generation import generate, reply_limit
+from trainer.modeling.generation import reply_limit
+from trainer.modeling.sampler import Sampler
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.epoch_alignment import aligned_rows, wanted, with_aligned
 from trainer.offline.flat import is_flat
@@ -28,7 +29,7 @@ from trainer.rl.grpo import group_advantages, scaled_groups, shrunk_negatives
 from trainer.rl.learner import STATE_VERSION
 from trainer.rl.reward_figures import reward_figures, totals
 from trainer.rl.rewards import group_scores, succeeds
-from trainer.rl.sampled_replies import SampledReply
+from trainer.rl.sampled_replies import SampledReply, as_served
 from trainer.rl.trust_region.assign import update_options
 from trainer.rl.unreadable import unreadable_share
 from trainer.runtime.tracking import OnEvent
@@ -74,6 +75,7 @@ class OfflineRun(PeakRun):
     def __init__(
         self,
         loaded: Checkpoint,
+        sampler: Sampler,
         config: OfflineConfig,
         train: list[RlTask],
         validation: list[RlTask],
@@ -83,7 +85,7 @@ class OfflineRun(PeakRun):
     ) -> None:
         identity = _identity(start, config, train, validation)
         super().__init__(loaded, config, emit, StateFile(folder / FILE if folder else None, identity))
-        self.config, self.train, self.validation = config, train, validation
+        self.config, self.train, self.validation, self.sampler = config, train, validation, sampler
         if config.lora.rank:
             add_adapters(loaded.model, config.lora, config.seed)
         self.learner = learner_class(config)(loaded.model, loaded.processor, config)
@@ -116,7 +118,7 @@ class OfflineRun(PeakRun):
         state, config = self.state, self.config
         # another seed each epoch, or the same weights would give the same thoughts
         settings = config.alignment.changed(rewards=config.rewards, seed=config.alignment.seed + state.epoch)
-        rows, found = aligned_rows(self.model, self.processor, self.train, settings)
+        rows, found = aligned_rows(self.sampler, self.train, settings)
         state.aligned = rows
         self.epoch_tasks, used = with_aligned(self.train, rows, self.processor)
         event = {
@@ -141,6 +143,8 @@ class OfflineRun(PeakRun):
             for place, one in enumerate(replies)
             if advantages.weights[place] > 0
         ]
+        if self.sampler.served:
+            compared = [as_served(one) for one in compared]
         rate = self.learner.learning_rate(self.state.update)
         figures = self.learner.step(
             compared,
@@ -152,6 +156,7 @@ class OfflineRun(PeakRun):
         self.state.groups += advantages.groups
         self.state.zero_variance += advantages.zero_variance
         self.state.update += 1
+        self.sampler.renew(self.state.update)
         event = {
             "kind": "update",
             "update": self.state.update,
@@ -173,16 +178,15 @@ class OfflineRun(PeakRun):
 
     def _generator(self) -> torch.Generator:
         """What this update's replies are drawn with."""
-        device = next(self.model.parameters()).device
         # another prime than that of the epochs, so that the two never share a generator's seed
-        return torch.Generator(device=device).manual_seed(self.config.seed * 7_368_787 + self.state.update + 1)
+        return self.sampler.seeded(self.config.seed * 7_368_787 + self.state.update + 1)
 
     def _replayed(self) -> Update:
         """Rollouts through stored episodes, see `semi_online`."""
         config = self.config
         assert config.semi_online is not None
         episodes = [self.episodes[str(task.episode)] for task in self._prompts()]
-        answer = answering(self.model, self.processor, self._generator())
+        answer = answering(self.sampler, self._generator())
         rollouts = roll(
             episodes, answer, group=config.num_generations, rewards=config.rewards, config=config.semi_online
         )
@@ -195,9 +199,7 @@ class OfflineRun(PeakRun):
         tasks = self._prompts()
         rewards, most = config.rewards, self.processor.preset.max_answer_tokens
         limit = reply_limit(most, tasks[0].truth.objective, rewards.wide, rewards.free_form)
-        replies = generate(
-            self.model,
-            self.processor,
+        replies = self.sampler.draw(
             [task.row for task in tasks],
             group=config.num_generations,
             temperature=1.0,
@@ -219,8 +221,7 @@ class OfflineRun(PeakRun):
     def _look(self) -> None:
         """Measure on validation, and keep the weights if this is the peak so far."""
         found = measure(
-            self.model,
-            self.processor,
+            self.sampler,
             self.validation,
             samples=self.config.validation_samples,
             # the same draws at every look, so that a difference is the policy's

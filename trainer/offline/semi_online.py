@@ -22,8 +22,8 @@ from pipelines.prompts import asks_to_think, prompt_text
 from pipelines.prompts.history import HISTORY_STEPS, shown_thought
 from schemas.actions import parse_reply
 from trainer.modeling.batches import Row
-from trainer.modeling.generation import Completion, generate, reply_limit
-from trainer.modeling.processor import Processor
+from trainer.modeling.generation import Completion, reply_limit
+from trainer.modeling.sampler import Sampler
 from trainer.offline.alignment import history_line, with_history
 from trainer.offline.tasks import REPLIES, RlTask, complete_episodes
 from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
@@ -219,21 +219,13 @@ def whole_episodes(tasks: Sequence[RlTask]) -> dict[str, list[RlTask]]:
     return {str(steps[0].episode): steps for steps in found}
 
 
-def answering(
-    model: object, processor: Processor, generator: torch.Generator | None, *, temperature: float = 1.0
-) -> Answer:
-    """A model as who answers: replies drawn at a temperature, the likeliest ones at 0."""
-    limit = reply_limit(processor.preset.max_answer_tokens, "navigation")
+def answering(sampler: Sampler, generator: torch.Generator | None, *, temperature: float = 1.0) -> Answer:
+    """A sampler as who answers: replies drawn at a temperature, the likeliest ones at 0."""
+    limit = reply_limit(sampler.processor.preset.max_answer_tokens, "navigation")
 
     def answer(rows: Sequence[Row]) -> list[Completion]:
-        return generate(
-            model,
-            processor,
-            rows,
-            temperature=temperature,
-            generator=generator,
-            max_new_tokens=limit,
-            batch_size=REPLIES,
+        return sampler.draw(
+            rows, temperature=temperature, generator=generator, max_new_tokens=limit, batch_size=REPLIES
         )
 
     return answer

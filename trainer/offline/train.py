@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schemas.ids import canonical_json
+from schemas.ids import canonical_json, digest
 from trainer.modeling.adapters import take_off_adapters
 from trainer.modeling.batches import Row
 from trainer.modeling.checkpoint import Checkpoint, Lineage, lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.processor import Processor
+from trainer.modeling.sampler import Sampler
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.epoch_alignment import as_trained
 from trainer.offline.held_out import Measure, measure
@@ -30,9 +31,11 @@ from trainer.offline.run import OfflineRun, traces_decide
 from trainer.offline.tasks import RlTask, choose, complete_episodes, tasks_of
 from trainer.rl.weight_change import weight_delta
 from trainer.runtime.deterministic import deterministic
+from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.offline import OfflineConfig
 from trainer.settings.stages import MID_TRAINED
+from trainer.vllm.sampler import ServedSampler
 
 METRICS = "rl.json"
 
@@ -76,39 +79,34 @@ def train_offline(
     )
     band: dict[str, int] = {}
     tried, successes = train, list[int]()
-    if config.pass_band:
-        with deterministic(device, config.threads):
-            train, successes, band = in_band(loaded, train, config, config.pass_band)
-    emit(
-        {
-            "kind": "start",
-            "domain": config.domain,
-            "train": len(train),
-            "validation": len(validation),
-            "held_out": len(held_out),
-            "unusable": unusable,
-            **({"pass_band": band} if band else {}),
-            "updates": config.updates,
-        }
-    )
-    run = OfflineRun(loaded, config, train, validation, emit, Path(state_dir) if state_dir else None, start)
-    with deterministic(device, config.threads):
+    # a learner in parts computes on its rank's device, wherever the whole policy lies
+    group = ranks()
+    with (
+        deterministic(group.device if group.world > 1 else device, config.threads),
+        _sampler(loaded, config, start) as sampler,
+    ):
+        if config.pass_band:
+            train, successes, band = in_band(sampler, train, config, config.pass_band)
+        sizes = {"train": len(train), "validation": len(validation), "held_out": len(held_out)}
+        told = {"unusable": unusable, **({"pass_band": band} if band else {})}
+        emit({"kind": "start", "domain": config.domain, **sizes, **told, "updates": config.updates})
+        place = Path(state_dir) if state_dir else None
+        run = OfflineRun(loaded, sampler, config, train, validation, emit, place, start)
         # before training, with the same tasks and seeds as after it: the figures are paired
-        before = _held_out(loaded, held_out, config)
+        before = _held_out(sampler, held_out, config)
         emit({"kind": "held_out", "when": "before", **before.summary()})
         run.go()
         run.learner.close()
         if config.lora.rank:
             take_off_adapters(loaded.model, config.lora, adapters)
         emit({"kind": "trained", "update": run.state.update})
-        after = _held_out(loaded, held_out, config)
+        after = _held_out(sampler, held_out, config)
     emit({"kind": "held_out", "when": "after", **after.summary()})
     counted = {
-        "tasks": {"train": len(train), "validation": len(validation), "held_out": len(held_out)},
+        "tasks": sizes,
         "validation_traces": len(complete_episodes(validation)),
         "peak_criterion": run.criterion,
-        "unusable": unusable,
-        **({"pass_band": band} if band else {}),
+        **told,
     }
     delta = weight_delta(loaded.model, run.start)
     metrics = metrics_of(config, run.state, delta, before, after, held_out, counted)
@@ -180,13 +178,15 @@ def _apart(tasks: Sequence[RlTask], others: Sequence[RlTask]) -> list[RlTask]:
     return [task for task in tasks if task.cluster not in taken]
 
 
-def _held_out(loaded: Checkpoint, tasks: Sequence[RlTask], config: OfflineConfig) -> Measure:
+def _sampler(loaded: Checkpoint, config: OfflineConfig, start: str | Path) -> Sampler:
+    """Who replies in this run. Raises `ValueError` where servers aren't named."""
+    if config.rollout_engine == "in_process":
+        return Sampler(loaded.model, loaded.processor)
+    name = digest([WeightFiles(start).digest(), config.run_part()])[:16]
+    return ServedSampler(loaded.model, loaded.processor, config.vllm, name)
+
+
+def _held_out(sampler: Sampler, tasks: Sequence[RlTask], config: OfflineConfig) -> Measure:
     return measure(
-        loaded.model,
-        loaded.processor,
-        tasks,
-        samples=config.held_out_samples,
-        seed=config.seed + 17,
-        config=config.rewards,
-        own_history=True,
+        sampler, tasks, samples=config.held_out_samples, seed=config.seed + 17, config=config.rewards, own_history=True
     )

@@ -22,9 +22,10 @@ from schemas.ids import digest
 from trainer.modeling.batches import BadSample
 from trainer.modeling.generation import Completion, generate
 from trainer.modeling.processor import Processor
+from trainer.modeling.sampler import POLICY, EngineFailed
 from trainer.modeling.seen_pictures import SeenPictures
-from trainer.online.rollout_engine import EngineFailed, RolloutEngine
-from trainer.online.rollouts import POLICY, ReplySample, RolloutClaim, RolloutJob, SampleRecorder
+from trainer.online.rollout_engine import RolloutEngine
+from trainer.online.rollouts import ReplySample, RolloutClaim, RolloutJob, SampleRecorder
 from trainer.serving.checkpoint_policy import CheckpointPolicy
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What makes the replies of rollouts: a copy of the policy in this process (`engine`) or servers (`vllm.engine`)."""
+"""What makes the replies of rollouts: a copy of the policy in this process (`engine`), or servers (`trainer.vllm`)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, Self
 
-from trainer.online.rollouts import POLICY, RolloutJob
+from trainer.modeling.sampler import POLICY
+from trainer.online.rollouts import RolloutJob
 
 if TYPE_CHECKING:
     import torch
 
     from trainer.modeling.generation import Completion
-
-
-class EngineFailed(RuntimeError):
-    """The engine can't answer any more; the message says why."""
 
 
 class RolloutEngine(Protocol):

@@ -19,6 +19,7 @@ from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from generators.worlds.care.care_case import CareOutcome, outcome_of
 from schemas.ids import digest
+from trainer.modeling.sampler import POLICY
 from trainer.online.rewards import RolloutOutcome
 from trainer.online.success import FinalFrameJudge, decide
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from generators.execution.device_pool import Device
 
 LOST = "failed"
-POLICY, REFERENCE = "policy", "reference"
-"""Whose weights a rollout is made with."""
 
 
 @dataclass(frozen=True)

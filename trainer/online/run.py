@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from generators.tasks.task_spec import TaskSpec
+from trainer.modeling.sampler import POLICY, REFERENCE
 from trainer.online.collect import Collector, RolloutGroup
 from trainer.online.credit.assign import credit_figures, reply_advantages
 from trainer.online.figures import Event, rollout_figures, unread_example, update_figures
@@ -17,7 +18,7 @@ from trainer.online.reference import compare, validation_jobs
 from trainer.online.replay import ReplayBuffer
 from trainer.online.rewards import trajectory_scores
 from trainer.online.rollout_engine import RolloutEngine
-from trainer.online.rollouts import POLICY, REFERENCE, Rollout, RolloutJob
+from trainer.online.rollouts import Rollout, RolloutJob
 from trainer.online.state import TrainingProgress, load_run, save_run
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.grpo import Advantages, shrunk_negatives

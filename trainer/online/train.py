@@ -19,6 +19,7 @@ from generators.tasks.task_spec import TaskSpec, has_rule
 from schemas.ids import canonical_json, digest
 from trainer.modeling.adapters import add_adapters, take_off_adapters
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, load_processor, save_checkpoint
+from trainer.modeling.sampler import POLICY, REFERENCE
 from trainer.modeling.tensors import WeightFiles
 from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Collector, CurriculumCollector, SyncCollector
@@ -28,12 +29,10 @@ from trainer.online.figures import metrics_of
 from trainer.online.platforms import batches_of
 from trainer.online.reference import validation_tasks
 from trainer.online.rollout_engine import RolloutEngine
-from trainer.online.rollouts import POLICY, REFERENCE
 from trainer.online.run import OnlineRun
 from trainer.online.state import FILE
 from trainer.online.strata import Batches
 from trainer.online.success import FinalFrameJudge, judge_of
-from trainer.online.vllm.engine import VllmEngine
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.engines import learner_class
 from trainer.rl.learner import STATE_VERSION, Learner
@@ -43,6 +42,7 @@ from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import OnEvent
 from trainer.runtime.training_state import StateFile
 from trainer.settings.online import OnlineConfig
+from trainer.vllm.engine import VllmEngine
 
 METRICS = "online_rl.json"
 
@@ -96,16 +96,8 @@ def train_online(
     state = StateFile(Path(state_dir) / FILE if state_dir else None, _identity(start, tasks, checked, config))
     before = in_memory(loaded.model.named_parameters())  # by the names that they have without adapters
     run = _assembled(start, loaded, batches, checked, pool, judge, state, config, emit)
-    emit(
-        {
-            "kind": "start",
-            "tasks": len(tasks),
-            "strata": batches.sizes,
-            "validation": len(checked),
-            "updates": config.updates,
-            "mode": config.mode,
-        }
-    )
+    sizes = {"tasks": len(tasks), "strata": batches.sizes, "validation": len(checked)}
+    emit({"kind": "start", **sizes, "updates": config.updates, "mode": config.mode})
     group = ranks()
     # a learner in parts computes on its rank's device, wherever the whole policy lies
     computes_on = group.device if group.world > 1 else device

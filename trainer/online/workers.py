@@ -26,8 +26,9 @@ from generators.execution.execute import InfrastructureFailure
 from generators.execution.journal import ClaimLost
 from generators.execution.limits import AttemptLimits
 from generators.execution.worker_pool import NO_DEVICE_S, WorkerPool
+from trainer.modeling.sampler import EngineFailed
 from trainer.online.engine import RolloutPolicy
-from trainer.online.rollout_engine import EngineFailed, RolloutEngine
+from trainer.online.rollout_engine import RolloutEngine
 from trainer.online.rollouts import Rollout, RolloutClaim, RolloutJob, SampleRecorder, lost, make_rollout
 from trainer.online.success import FinalFrameJudge
 from trainer.online.worker_state import RolloutWorker, Statistics, WorkerJob

@@ -20,15 +20,13 @@ from pipelines.prompts import REFUSAL
 from pipelines.store.images import ImageError, open_image
 from schemas.actions import WIDEST, Action, parse_reply, render
 from trainer.modeling.batches import BadSample, PixelPicture, Row, row_images
-from trainer.modeling.generation import Completion, generate
-from trainer.modeling.processor import Processor
+from trainer.modeling.generation import Completion
+from trainer.modeling.sampler import Sampler
 from trainer.modeling.seen_pictures import seen_once
 from trainer.reading.windows import ScreenWindow, around, points_of, whole, windows
 from trainer.settings.reading import Mode, Reading
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from trainer.modeling.checkpoint import Checkpoint
 
 READ = ("grounding", "navigation")
@@ -73,27 +71,25 @@ def looking(checkpoint: Checkpoint, mode: Mode | None) -> Checkpoint:
 
 
 def answers(
-    model: PreTrainedModel,
-    processor: Processor,
+    sampler: Sampler,
     rows: Sequence[Row],
     *,
     max_new_tokens: int,
     batch_size: int = 64,
     on_batch: Callable[[int], None] | None = None,
 ) -> list[Answer]:
-    """The likeliest answer to each row; its screen is read as the processor's preset says. `on_batch` hears of the rows
-    that are answered. Raises `BadSample` for a row that can't be put."""
+    """The likeliest answer to each row; its screen is read as the preset of the sampler's processor says. `on_batch`
+    hears of the rows that are answered. Raises `BadSample` for a row that can't be put."""
 
+    processor = sampler.processor
     in_windows = processor.preset.reading.mode == "windows"
 
     def ask(some: Sequence[Row]) -> list[Completion]:
-        return generate(
-            model, processor, some, max_new_tokens=max_new_tokens, batch_size=batch_size, decided=in_windows
-        )
+        return sampler.draw(some, max_new_tokens=max_new_tokens, batch_size=batch_size, decided=in_windows)
 
     found: list[Answer] = []
     size = ROWS if in_windows else batch_size
-    with seen_once(model) if in_windows else nullcontext():  # windows come again: rows share screens
+    with seen_once(sampler.model) if in_windows else nullcontext():  # windows come again: rows share screens
         for start in range(0, len(rows), size):
             some = rows[start : start + size]
             found += read(some, processor.preset.reading, ask, processor.pixels)

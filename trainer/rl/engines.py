@@ -9,10 +9,7 @@ from pipelines.extras import telling_extras
 from trainer.rl.learner import Learner
 from trainer.settings.grpo import RlConfig
 
-ENGINES = {
-    "own": ("trainer.rl.learner", "Learner"),
-    "trl": ("trainer.rl.trl_learner", "TrlLearner"),
-}
+ENGINES = {"own": ("trainer.rl.learner", "Learner"), "trl": ("trainer.rl.trl_learner", "TrlLearner")}
 _WITH_CRITIC = ("trainer.rl.ppo", "PpoLearner")
 """What the engine `own` is with a critic, which others refuse."""
 

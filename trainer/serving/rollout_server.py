@@ -1,4 +1,4 @@
-"""A checkpoint as a rollout server: the part of vLLM's protocol that `trainer.online.vllm.engine` speaks, for nano.
+"""A checkpoint as a rollout server: the part of vLLM's protocol that `trainer.vllm.engine` speaks, for nano.
 
     POST /inference/v1/generate        token ids in (an image token and a picture each), token ids and log-probabilities
                                        out, with the label of the weights; or log-probabilities of a given prompt

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from schemas.settings import Flag, Number, Settings, Whole, setting
 from trainer.settings.rate_scales import RateScales
@@ -136,8 +136,42 @@ class LearnerConfig(Settings):
         return 1
 
 
+class VllmConfig(Settings):
+    """Servers that make the replies (docs/training.md, "vLLM as rollout engine"). Where they stand is no part of what a
+    run is."""
+
+    endpoints: tuple[str, ...] = setting((), "Their URLs; none: those of VESPER_VLLM_ENDPOINTS, separated by commas.")
+    model: str = setting("", "The name under which they serve the model.")
+    weight_update: Literal["reload_weights", "weight_transfer"] = setting(
+        "reload_weights",
+        "reload_weights: the learner saves safetensors in `weights_dir` and each server reloads them; weight_transfer: "
+        "they are broadcast to the servers (NCCL from a GPU, Gloo from a CPU), which meet the learner at "
+        "`master_address`.",
+    )
+    weights_dir: str = setting(
+        "", "The folder that learner and servers see under the same path; empty: that of VESPER_VLLM_WEIGHTS_DIR."
+    )
+    master_address: str = setting("127.0.0.1", "Where servers meet the learner for weight_transfer.")
+    timeout_s: Number = setting(120.0, "Seconds that a reply may take.", gt=0)
+    update_timeout_s: Number = setting(900.0, "Seconds that a change of weights may take.", gt=0)
+    wait_s: Number = setting(300.0, "Seconds that a reply waits for a server where none is up.", gt=0)
+    logprob_tolerance: Number = setting(
+        0.1,
+        "By how many nats, on average, servers may differ from the learner on a given text after a change of weights.",
+        gt=0,
+    )
+
+    @field_validator("endpoints", mode="before")
+    @classmethod
+    def _urls(cls, given: Any) -> Any:
+        # A text is a sequence of letters and would pass as a list of them.
+        if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+            raise ValueError(f"expected a list of URLs, found {given!r:.80}")
+        return given
+
+
 class RlConfig(LearnerConfig):
-    """What offline and online RL say of who learns (`trainer.rl.engines`)."""
+    """What offline and online RL say of who learns (`trainer.rl.engines`) and who replies."""
 
     engine: Literal["own", "trl"] = setting(
         "own",
@@ -149,6 +183,12 @@ class RlConfig(LearnerConfig):
     lora: LoraSettings = setting(
         LoraSettings(), "Low-rank adapters, as `midtrain.lora`; in either engine.", neutral=True
     )
+    rollout_engine: Literal["in_process", "vllm"] = setting(
+        "in_process",
+        "Who makes the replies: the policy in this process, or the servers of `vllm`.",
+        neutral=True,
+    )
+    vllm: VllmConfig = setting(VllmConfig(), "Servers that make the replies, with rollout_engine vllm.")
 
     @model_validator(mode="after")
     def _who_learns(self) -> Self:
@@ -159,4 +199,15 @@ class RlConfig(LearnerConfig):
                 f"expected trainable '' beside lora.rank {self.lora.rank}, whose adapters learn alone, found "
                 f"{self.trainable!r}"
             )
+        if self.lora.rank and self.rollout_engine == "vllm":  # which are sent whole weights by their names
+            raise ValueError(
+                f"expected rollout_engine in_process beside lora.rank {self.lora.rank}, found {self.rollout_engine}"
+            )
         return self
+
+    def run_part(self) -> dict[str, object]:
+        """See `Settings.run_part`; without `vllm`: servers, folders and time limits don't make it another run."""
+        found = super().run_part()
+        # Where replies are made isn't what they are.
+        del found["vllm"]
+        return found

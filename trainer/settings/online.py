@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 
 from generators.execution.limits import AttemptLimits
 from generators.tasks.strata import NANO_EDGES
@@ -80,40 +80,6 @@ class ReferenceConfig(Settings):
     min_episodes: Whole = setting(200, "Fewer pairs than these prove nothing.", ge=2)
 
 
-class VllmConfig(Settings):
-    """Servers that make the replies (docs/training.md, "vLLM as rollout engine"). Where they stand is no part of what a
-    run is."""
-
-    endpoints: tuple[str, ...] = setting((), "Their URLs; none: those of VESPER_VLLM_ENDPOINTS, separated by commas.")
-    model: str = setting("", "The name under which they serve the model.")
-    weight_update: Literal["reload_weights", "weight_transfer"] = setting(
-        "reload_weights",
-        "reload_weights: the learner saves safetensors in `weights_dir` and each server reloads them; weight_transfer: "
-        "they are broadcast to the servers (NCCL from a GPU, Gloo from a CPU), which meet the learner at "
-        "`master_address`.",
-    )
-    weights_dir: str = setting(
-        "", "The folder that learner and servers see under the same path; empty: that of VESPER_VLLM_WEIGHTS_DIR."
-    )
-    master_address: str = setting("127.0.0.1", "Where servers meet the learner for weight_transfer.")
-    timeout_s: Number = setting(120.0, "Seconds that a reply may take.", gt=0)
-    update_timeout_s: Number = setting(900.0, "Seconds that a change of weights may take.", gt=0)
-    wait_s: Number = setting(300.0, "Seconds that a reply waits for a server where none is up.", gt=0)
-    logprob_tolerance: Number = setting(
-        0.1,
-        "By how many nats, on average, servers may differ from the learner on a given text after a change of weights.",
-        gt=0,
-    )
-
-    @field_validator("endpoints", mode="before")
-    @classmethod
-    def _urls(cls, given: Any) -> Any:
-        # A text is a sequence of letters and would pass as a list of them.
-        if isinstance(given, str) or not all(isinstance(one, str) for one in given):
-            raise ValueError(f"expected a list of URLs, found {given!r:.80}")
-        return given
-
-
 _USUAL = AttemptLimits()
 
 
@@ -154,11 +120,6 @@ class OnlineConfig(RlConfig):
         "sync",
         "sync: an update's rollouts are made with the very weights that it starts from, and the run is reproducible; "
         "async: `workers` devices go on while the learner learns.",
-    )
-    rollout_engine: Literal["in_process", "vllm"] = setting(
-        "in_process",
-        "Who makes the replies: a copy of the policy in this process, or the servers of `vllm`.",
-        neutral=True,
     )
     updates: Whole = setting(2, "Updates.", ge=1, in_version=ALWAYS)
     tasks_per_update: Whole = setting(4, "Groups of an update, each of one task.", ge=1, in_version=ALWAYS)
@@ -209,20 +170,11 @@ class OnlineConfig(RlConfig):
     curriculum: CurriculumConfig = setting(CurriculumConfig(), "Which tasks an update draws.", neutral=True)
     reference: ReferenceConfig = setting(ReferenceConfig(), "When the reference policy follows.")
     limits: RolloutLimits = setting(RolloutLimits(), "What ends an episode.")
-    vllm: VllmConfig = setting(VllmConfig(), "Servers that make the replies, with rollout_engine vllm.")
 
     @model_validator(mode="after")
     def _edges(self) -> Self:
         if not 0 < self.edges[0] < self.edges[1]:
             raise ValueError(f"expected edges 0 < e1 < e2, found {list(self.edges)}")
-        return self
-
-    @model_validator(mode="after")
-    def _adapters(self) -> Self:
-        if self.lora.rank and self.rollout_engine == "vllm":  # which are sent whole weights by their names
-            raise ValueError(
-                f"expected rollout_engine in_process beside lora.rank {self.lora.rank}, found {self.rollout_engine}"
-            )
         return self
 
     @model_validator(mode="after")
@@ -272,13 +224,6 @@ class OnlineConfig(RlConfig):
     def optimiser_steps(self) -> int:
         """See `LearnerConfig`."""
         return self.steps_per_generation
-
-    def run_part(self) -> dict[str, object]:
-        """See `Settings.run_part`; without `vllm`: servers, folders and time limits don't make it another run."""
-        found = super().run_part()
-        # Where replies are made isn't what they are.
-        del found["vllm"]
-        return found
 
 
 class OnlineSection(OnlineConfig):

@@ -70,15 +70,18 @@ class Context:
     @property
     def device(self) -> str:
         """Where the models of a stage of one process lie; under torchrun the whole policy of RL on the rank's own
-        device, and all else on the CPU (ranks move their shares themselves). Raises `ValueError` for a device that
-        isn't here."""
+        device (unless servers sample), and all else on the CPU (ranks move their shares themselves). Raises
+        `ValueError` for a device that isn't here."""
         import torch
 
         # Ranks move their own shares; only RL's policy lies whole on each device.
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             from trainer.runtime.parallel import ranks
 
-            return ranks().device if self.stage in STAGES and self.entry.section else "cpu"
+            section = self.entry.section if self.stage in STAGES else ""
+            # servers sample: then the whole policy is only published and saved, and may be larger than a GPU
+            samples = section and getattr(self.settings, section).rollout_engine != "vllm"
+            return ranks().device if samples else "cpu"
         named = self.settings.device
         try:
             kind = torch.device(named).type

@@ -22,7 +22,6 @@ from trainer.modeling.checkpoint import read_preset
 from trainer.online.strata import edges_for
 from trainer.online.success import judge_of
 from trainer.online.train import train_online
-from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import Watch
 from trainer.settings.domains import platforms_of
 from trainer.settings.online import OnlineConfig
@@ -95,8 +94,7 @@ def online(context: Context, folder: Path) -> StageResult:
             on_event=watch,
             adapters=folder / ADAPTERS,
             judge_of=partial(judge_of, cache=context.store.home / "cache" / "judge", options=context.judge),
-            # servers sample: then the whole policy is only published and saved, and may be larger than a GPU
-            device="cpu" if config.rollout_engine == "vllm" and ranks().world > 1 else context.device,
+            device=context.device,
         )
     if result.picture:
         (folder / PICTURE).write_bytes(result.picture)

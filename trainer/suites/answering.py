@@ -98,6 +98,7 @@ class CheckpointAnswers:
 
     def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[SuiteAnswer]:
         from trainer.modeling.batches import BadSample
+        from trainer.modeling.sampler import Sampler
         from trainer.reading.read import answers as read_answers
 
         # One bad picture costs its own question only, not the batch.
@@ -111,8 +112,7 @@ class CheckpointAnswers:
                 continue
             places.append(place)
         found = read_answers(
-            self._checkpoint.model,
-            self._checkpoint.processor,
+            Sampler(self._checkpoint.model, self._checkpoint.processor),
             [rows[place] for place in places],
             max_new_tokens=max_new_tokens,
             batch_size=REPLIES,

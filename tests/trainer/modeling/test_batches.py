@@ -17,9 +17,9 @@ from schemas.ids import digest
 from trainer.modeling.batches import BadSample, row_images
 from trainer.modeling.checkpoint import load_processor
 from trainer.modeling.processor import Processor
-from trainer.online.vllm.token_protocol import one_token_each
 from trainer.presets import NANO_BASE
 from trainer.settings.supervised import SpanWeights
+from trainer.vllm.token_protocol import one_token_each
 
 
 def grounding_row(answer: str = "[12,34]", text: str = "the red box") -> dict[str, Any]:

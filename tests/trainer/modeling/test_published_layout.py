@@ -16,11 +16,11 @@ from tiny_published import KINDS, write_tiny
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.published import load_base
 from trainer.modeling.published_layout import swapped
-from trainer.online.vllm.weight_transfer import WeightTransfer
-from trainer.online.vllm.weight_update import ReloadWeights
 from trainer.presets import preset
 from trainer.serving.requests import RequestRefused
 from trainer.serving.served_weights import ServedWeights
+from trainer.vllm.weight_transfer import WeightTransfer
+from trainer.vllm.weight_update import ReloadWeights
 
 WIDTHS = {"unequal": 24, "gate and up as wide as the hidden states": 32, "down as wide": 64}
 """Of an expert; hidden states are 64 wide."""

@@ -13,6 +13,7 @@ from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
 from pipelines.prompts.history import PROMPT_VERSIONS, PromptVersion, history_entry
 from pipelines.prompts.tokens import text_tokens
 from schemas.actions import Action, Click, LongPress, Scroll, Type, render
+from trainer.modeling.sampler import Sampler
 from trainer.offline.alignment import align, history_line, model_rollouts, with_history
 from trainer.settings.offline import AlignmentConfig
 
@@ -166,7 +167,7 @@ def test_a_model_that_learned_the_steps_aligns_its_own_histories_and_trains_on_t
         max_steps=100, batch_size=4, warmup_steps=4, learning_rate=3e-3, sigma=(0.0, 0.0), eval_steps=0, threads=1
     )
     train(model, processor, ListSource(thinking), config, progress=False)
-    play = model_rollouts(model, processor, temperature=0.2, max_new_tokens=48)
+    play = model_rollouts(Sampler(model, processor), temperature=0.2, max_new_tokens=48)
     first, second = (align(thinking, play, CONFIG) for _ in range(2))
     assert first.rows == second.rows and first.counts["steps_with_thoughts"] >= 2
     shown = [line for row in first.rows for line in history(row) if line.endswith(")") and "(step " in line]

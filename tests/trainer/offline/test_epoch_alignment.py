@@ -15,6 +15,7 @@ from schemas.actions import Finished, Scroll, render
 from trainer.data.row_sources import ListSource
 from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, read_preset, save_checkpoint
+from trainer.modeling.sampler import Sampler
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.epoch_alignment import aligned_rows, as_trained, wanted, with_aligned
 from trainer.offline.tasks import tasks_of
@@ -135,7 +136,7 @@ def test_epochs_after_the_first_are_aligned_told_and_the_same_after_a_kill(start
 def test_tasks_get_their_forms_in_order_and_what_can_not_be_laid_out_is_counted(start: Path) -> None:
     loaded = load_checkpoint(start)
     tasks, _ = tasks_of(rows_of(2, 2), "web", loaded.processor)
-    made, counts = aligned_rows(loaded.model, loaded.processor, tasks, CONFIG.alignment)
+    made, counts = aligned_rows(Sampler(loaded.model, loaded.processor), tasks, CONFIG.alignment)
     assert counts["steps"] == 6 and made and all("images" not in row for row in made)
     found, used = with_aligned(tasks, made, loaded.processor)
     assert used["tasks"] == len(found) == 6 + used["added"] and used["bad_prompt"] == 0

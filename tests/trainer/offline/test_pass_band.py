@@ -13,6 +13,7 @@ from drawn import make_rows, scroll_rows
 from trainer.data.row_sources import ListSource
 from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
+from trainer.modeling.sampler import Sampler
 from trainer.offline.pass_band import GRADES, grade_of, in_band, weights_of
 from trainer.offline.tasks import tasks_of
 from trainer.offline.train import train_offline
@@ -79,11 +80,15 @@ def loaded(start: Path) -> Checkpoint:
 @pytest.mark.slow
 def test_what_is_sometimes_done_is_trained_on(loaded: Checkpoint, start: Path, tmp_path: Path) -> None:
     tasks = tasks_of(scroll_rows(8, 2), "web", loaded.processor)[0]
-    kept, successes, counted = in_band(loaded, tasks, CONFIG, PassBand(tries=6))
+    kept, successes, counted = in_band(Sampler(loaded.model, loaded.processor), tasks, CONFIG, PassBand(tries=6))
     assert sum(counted.values()) == len(tasks) == 24
     assert len(kept) == 24 - counted.get("0/6", 0) - counted.get("6/6", 0)
     assert 0 < len(kept) < 24
-    assert in_band(loaded, tasks, CONFIG, PassBand(tries=6)) == (kept, successes, counted)
+    assert in_band(Sampler(loaded.model, loaded.processor), tasks, CONFIG, PassBand(tries=6)) == (
+        kept,
+        successes,
+        counted,
+    )
     events: list[dict[str, Any]] = []
     metrics = train_offline(
         start, scroll_rows(12, 2), scroll_rows(4, 3), tmp_path / "out", CONFIG, on_event=events.append
@@ -100,4 +105,4 @@ def test_what_is_sometimes_done_is_trained_on(loaded: Checkpoint, start: Path, t
 def test_a_band_without_a_task_is_told(loaded: Checkpoint) -> None:
     tasks = tasks_of(scroll_rows(3, 2), "web", loaded.processor)[0]
     with pytest.raises(ValueError, match=r"pass_band: no task of 9 lies within 0.0 to 0.0; found \{'"):
-        in_band(loaded, tasks, CONFIG, PassBand(tries=6, high=0.0))
+        in_band(Sampler(loaded.model, loaded.processor), tasks, CONFIG, PassBand(tries=6, high=0.0))

@@ -19,6 +19,7 @@ from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.generation import generate
 from trainer.modeling.model import reply_logprobs
+from trainer.modeling.sampler import Sampler
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.held_out import measure
 from trainer.offline.tasks import tasks_of
@@ -334,7 +335,7 @@ def test_measuring_is_a_function_of_the_seed(start: Path) -> None:
     loaded = load_checkpoint(start)
     tasks, _ = tasks_of(scroll_rows(4, 3), "web", loaded.processor)
     found = [
-        measure(loaded.model, loaded.processor, tasks, samples=2, seed=seed, config=RewardConfig())
+        measure(Sampler(loaded.model, loaded.processor), tasks, samples=2, seed=seed, config=RewardConfig())
         for seed in (1, 1, 2)
     ]
     assert found[0] == found[1] and found[0].sampled != found[2].sampled and found[0].greedy == found[2].greedy

@@ -15,9 +15,10 @@ from generators.execution.device_pool import LocalPool
 from generators.tasks.strata import STRATA, stratum
 from trainer.online.collect import in_device_order
 from trainer.online.strata import StratifiedBatches
-from trainer.online.vllm.client import VllmClient
-from trainer.online.vllm.servers import endpoints, weight_update
-from trainer.settings.online import OnlineConfig, VllmConfig
+from trainer.settings.grpo import VllmConfig
+from trainer.settings.online import OnlineConfig
+from trainer.vllm.client import VllmClient
+from trainer.vllm.servers import endpoints, weight_update
 
 
 def test_a_config_comes_back_from_its_json() -> None:

@@ -12,8 +12,8 @@ from choice_world import task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainer.modeling.sampler import POLICY, REFERENCE
 from trainer.online.reference import Comparison, compare, validation_jobs, validation_tasks
-from trainer.online.rollouts import POLICY, REFERENCE
 from trainer.rl.learner import blend
 from trainer.settings.online import ReferenceConfig
 

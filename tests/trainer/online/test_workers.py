@@ -15,10 +15,11 @@ from choice_world import ChoiceWorld, Slow, pool, task
 from generators.execution.device_pool import LocalPool
 from generators.execution.limits import AttemptLimits
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint, load_processor
+from trainer.modeling.sampler import POLICY, REFERENCE
 from trainer.online import workers
 from trainer.online.engine import ReplyEngine
 from trainer.online.reference import validation_jobs
-from trainer.online.rollouts import POLICY, REFERENCE, Rollout, RolloutJob
+from trainer.online.rollouts import Rollout, RolloutJob
 from trainer.online.workers import RolloutWorkers
 
 LIMITS = AttemptLimits(step_factor=1, step_extra=0, retries=1, call_s=60.0, pause_s=0.01)

@@ -19,6 +19,7 @@ from trainer.data.row_sources import ListSource
 from trainer.midtrain.train import train
 from trainer.modeling.generation import generate
 from trainer.modeling.published import load_base
+from trainer.modeling.sampler import Sampler
 from trainer.presets import preset
 from trainer.reading.read import answers
 from trainer.settings.reading import Reading
@@ -66,7 +67,7 @@ def test_without_zoom_the_tokens_are_those_of_the_published_processor(taught: tu
     flat, grid = processor.patches(ours.pictures[0])
     assert np.allclose(flat, images["pixel_values"], atol=1e-6) and tuple(images["image_grid_thw"][0]) == grid
     [plain] = generate(model, processor, [row(screen)], max_new_tokens=16)
-    [read] = answers(model, processor, [row(screen)], max_new_tokens=16)
+    [read] = answers(Sampler(model, processor), [row(screen)], max_new_tokens=16)
     assert read.completion.token_ids == plain.token_ids and read.text == plain.text
 
 
@@ -81,6 +82,6 @@ def test_with_zoom_the_point_is_that_of_a_crop_made_by_hand(taught: tuple[Any, A
     )
     zooming = processor.apart()
     zooming.preset = replace(processor.preset, reading=Reading(mode="zoom", zoom=2.0))
-    [read] = answers(model, zooming, [row(screen)], max_new_tokens=16)
+    [read] = answers(Sampler(model, zooming), [row(screen)], max_new_tokens=16)
     assert parse_reply(read.text).point == by_hand
     assert read.completion.token_ids == second.token_ids and read.asked == 2

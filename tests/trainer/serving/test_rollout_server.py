@@ -14,12 +14,12 @@ from safetensors.torch import save_file
 from generators.policies.chat_endpoint import picture
 from trainer.modeling import sampling_memory
 from trainer.modeling.checkpoint import Checkpoint
-from trainer.online.vllm.client import ServerError, VllmClient
 from trainer.serving.limits import ServeLimits
 from trainer.serving.requests import RequestRefused
 from trainer.serving.rollout_server import RolloutServer
 from trainer.serving.serve import serving
 from trainer.serving.turns import Caller
+from trainer.vllm.client import ServerError, VllmClient
 
 pytestmark = pytest.mark.real_parts
 

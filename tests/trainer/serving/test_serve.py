@@ -22,6 +22,7 @@ from dagster_project.cli import main
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling, picture
 from pipelines.prompts import messages, navigation_text
 from trainer.modeling.checkpoint import load_checkpoint
+from trainer.modeling.sampler import Sampler
 from trainer.serving.limits import ServeLimits
 from trainer.serving.serve import ChatServer, serving
 from trainer.settings.reading import Reading
@@ -95,7 +96,7 @@ def test_a_checkpoint_that_reads_in_parts_answers_for_the_whole_screen(merged: P
 
     loaded, large = parts(), draw({"red": (10, 10, 60, 60)}, (200, 300))
     row = {"objective": "navigation", "messages": messages("navigation", QUESTION), "images": [large], "answer": ""}
-    [expected] = answers(loaded.model, loaded.processor, [row], max_new_tokens=8)
+    [expected] = answers(Sampler(loaded.model, loaded.processor), [row], max_new_tokens=8)
     asked: Any = content(QUESTION, large)
     with serving(ChatServer(parts(), name="parts")) as (url, _):
         create = client(url).chat.completions.create

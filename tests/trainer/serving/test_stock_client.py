@@ -19,9 +19,9 @@ from drawn import draw
 
 from generators.policies.chat_endpoint import picture
 from trainer.modeling.checkpoint import Checkpoint
-from trainer.online.vllm.client import VllmClient
 from trainer.serving.rollout_server import RolloutServer
 from trainer.serving.serve import CUT_HEADER, ChatServer, serving
+from trainer.vllm.client import VllmClient
 
 pytestmark = pytest.mark.real_parts
 

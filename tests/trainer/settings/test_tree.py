@@ -41,6 +41,7 @@ OTHERS: dict[str, Any] = {
     "online.world_options": {"phone": {"size": 1}},
     "online.edges": [3, 9],
     "online.vllm.endpoints": ["http://a:8000"],
+    "offline.vllm.endpoints": ["http://a:8000"],
     "shape.head_dim": {"head_dim": 64, "mrope_section": [12, 10, 10]},
     "shape.mrope_section": [4, 6, 6],
     "shape.heads": 12,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.prompts import messages
-from trainer.online.vllm import token_protocol
+from trainer.vllm import token_protocol
 
 PROMPT = [5, 6, 7]
 

@@ -1,19 +1,47 @@
-"""Which servers there are and how they get weights: by the settings, or by the environment where those are silent."""
+"""Which servers there are, what is known of each, and how they get weights: as the settings say, or the environment."""
 
 from __future__ import annotations
 
 import os
+import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainer.online.vllm.weight_transfer import WeightTransfer
-from trainer.online.vllm.weight_update import ReloadWeights, WeightUpdate
-from trainer.settings.online import VllmConfig
+from trainer.settings.grpo import VllmConfig
+from trainer.vllm.client import VllmClient
+from trainer.vllm.weight_transfer import WeightTransfer
+from trainer.vllm.weight_update import ReloadWeights, WeightUpdate
 
 if TYPE_CHECKING:
     import torch
 
 ENDPOINTS_VARIABLE, WEIGHTS_VARIABLE = "VESPER_VLLM_ENDPOINTS", "VESPER_VLLM_WEIGHTS_DIR"
+
+
+@dataclass(frozen=True)
+class PublishedWeights:
+    """A published set: `scores` are the learner's log-probabilities of the given text under it."""
+
+    label: str
+    version: int
+    slot: str
+    scores: tuple[float, ...]
+
+
+@dataclass(eq=False)
+class EngineServer:
+    """`label`: of the weights that it is known to answer from, "" while it is out of service. `lock`: held by who
+    changes its weights."""
+
+    client: VllmClient
+    label: str = ""
+    busy: int = 0
+    misses: int = 0
+    retry_at: float = 0.0
+    why: str = ""
+    refuses: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 def endpoints(settings: VllmConfig) -> list[str]:

@@ -17,9 +17,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from trainer.modeling.published_layout import swapped
-from trainer.online.vllm.client import PROBE_S, ServerError, VllmClient
-from trainer.online.vllm.weight_update import acknowledged
 from trainer.runtime.gloo import JOIN_S, LOOPBACK, gloo_group
+from trainer.vllm.client import PROBE_S, ServerError, VllmClient
+from trainer.vllm.weight_update import acknowledged
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from trainer.modeling.published_layout import save_weights
-from trainer.online.vllm.client import ServerError, VllmClient
+from trainer.vllm.client import ServerError, VllmClient
 
 if TYPE_CHECKING:
     import torch

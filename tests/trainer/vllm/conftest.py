@@ -8,7 +8,7 @@ import pytest
 from vllm_engines import moved
 
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint
-from trainer.online.vllm import engine as vllm_engine
+from trainer.vllm import engine as vllm_engine
 
 
 @pytest.fixture(autouse=True)

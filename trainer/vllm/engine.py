@@ -21,8 +21,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -31,13 +30,12 @@ from pipelines.prompts import messages, navigation_text
 from trainer.modeling.generation import Completion
 from trainer.modeling.model import reply_logprobs
 from trainer.modeling.processor import Processor
-from trainer.online.rollout_engine import EngineFailed
-from trainer.online.rollouts import POLICY, RolloutJob
-from trainer.online.vllm import token_protocol
-from trainer.online.vllm.client import PROBE_S, ServerError, VllmClient
-from trainer.online.vllm.servers import endpoints, weight_update
-from trainer.online.vllm.weight_update import acknowledged
-from trainer.settings.online import VllmConfig
+from trainer.modeling.sampler import POLICY, EngineFailed
+from trainer.settings.grpo import VllmConfig
+from trainer.vllm import token_protocol
+from trainer.vllm.client import PROBE_S, ServerError, VllmClient
+from trainer.vllm.servers import EngineServer, PublishedWeights, endpoints, weight_update
+from trainer.vllm.weight_update import acknowledged
 
 log = logging.getLogger(__name__)
 RETRY_S, LONGEST_RETRY_S = 0.5, 30.0
@@ -47,29 +45,14 @@ BAD_REPLIES = 3
 START = "start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out (docs/training.md)"
 
 
-@dataclass(frozen=True)
-class _Weights:
-    """A published set: `scores` are the learner's log-probabilities of the given text under it."""
+class ReplyJob(Protocol):
+    """What is asked of a job: whether it wants the likeliest reply, and of whose weights."""
 
-    label: str
-    version: int
-    slot: str
-    scores: tuple[float, ...]
+    @property
+    def greedy(self) -> bool: ...
 
-
-@dataclass(eq=False)
-class _EngineServer:
-    """`label`: of the weights that it is known to answer from, "" while it is out of service. `lock`: held by who
-    changes its weights."""
-
-    client: VllmClient
-    label: str = ""
-    busy: int = 0
-    misses: int = 0
-    retry_at: float = 0.0
-    why: str = ""
-    refuses: bool = False
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    @property
+    def slot(self) -> str: ...
 
 
 class VllmEngine:
@@ -93,7 +76,7 @@ class VllmEngine:
         self._temperature, self._max_new_tokens = temperature, max_new_tokens
         # servers compute a published model in bfloat16, so that is what they get; ours take a nano as it is
         self._update = weight_update(settings, run, torch.bfloat16 if processor.preset.source else None)
-        self._servers = [_EngineServer(VllmClient(endpoint)) for endpoint in endpoints(settings)]
+        self._servers = [EngineServer(VllmClient(endpoint)) for endpoint in endpoints(settings)]
         self._vocabulary = int(models[POLICY].config.get_text_config().vocab_size)
         self._tokenizing = threading.Lock()
         text = navigation_text("Press the button", [])
@@ -107,7 +90,7 @@ class VllmEngine:
         self.batches = self.replies = 0
         self.failures: Counter[str] = Counter()
         self._update_s = 0.0
-        self._published: dict[str, _Weights] = {}
+        self._published: dict[str, PublishedWeights] = {}
         self._slot = POLICY  # whose weights the servers hold, or are being given
         # labels of an earlier life of this run are never taken for those of this one
         self._life, self._count = secrets.token_hex(4), 0
@@ -143,7 +126,9 @@ class VllmEngine:
         self._count += 1
         self._updating = True
         try:
-            published = _Weights(f"v{version}-{slot}-{self._life}-{self._count}", version, slot, self._scores(slot))
+            published = PublishedWeights(
+                f"v{version}-{slot}-{self._life}-{self._count}", version, slot, self._scores(slot)
+            )
             self._update.keep(published.label, self._models[slot], weights)
             with self.cond:
                 old = [
@@ -163,7 +148,7 @@ class VllmEngine:
             self._update.forget(weights_before.label)
         self._update_s += time.monotonic() - began
 
-    def _give_all(self, published: _Weights) -> None:
+    def _give_all(self, published: PublishedWeights) -> None:
         """To all servers at once. Raises `EngineFailed` where none has taken them within `wait_s`."""
         with self.cond:
             for server in self._servers:
@@ -193,7 +178,7 @@ class VllmEngine:
             time.sleep(pause)
             pause = min(LONGEST_RETRY_S, pause * 2)
 
-    def _give(self, server: _EngineServer, published: _Weights) -> None:
+    def _give(self, server: EngineServer, published: PublishedWeights) -> None:
         """One server → these weights, in service; or out of service, with the reason."""
         with server.lock:
             if server.label == published.label or not self._wanted(published):
@@ -206,12 +191,12 @@ class VllmEngine:
             else:
                 self._in(server, published)
 
-    def _wanted(self, published: _Weights) -> bool:
+    def _wanted(self, published: PublishedWeights) -> bool:
         """Whether servers should have these still."""
         with self.cond:
             return self._current() is published and not self._stopping
 
-    def _current(self) -> _Weights | None:
+    def _current(self) -> PublishedWeights | None:
         """What the servers should hold (under the lock)."""
         return self._published.get(self._slot)
 
@@ -227,7 +212,7 @@ class VllmEngine:
         model.train(was)
         return tuple(found)
 
-    def _check(self, client: VllmClient, published: _Weights) -> None:
+    def _check(self, client: VllmClient, published: PublishedWeights) -> None:
         """Raises `BadReply` where a server scores the given text otherwise than the learner."""
         prompt, reply = self._given_prompt, self._given_reply
         answer = client.generate(token_protocol.scoring_body(prompt, reply), self.settings.timeout_s)
@@ -241,24 +226,27 @@ class VllmEngine:
 
     # -- replies -------------------------------------------------------------------------------------------------------
 
-    def ask(self, job: RolloutJob, row: Mapping[str, object], seed: int) -> tuple[Completion, int, int]:
+    def ask(self, job: ReplyJob, row: Mapping[str, object], seed: int) -> tuple[Completion, int, int]:
         """See `RolloutEngine`."""
+        return self.reply(row, seed, 0.0 if job.greedy else self._temperature, self._max_new_tokens, job.slot)
+
+    def reply(
+        self, row: Mapping[str, object], seed: int, temperature: float, max_new_tokens: int, slot: str = POLICY
+    ) -> tuple[Completion, int, int]:
+        """(reply, tokens of the prompt, version of the weights). Raises as `ask`."""
         # the processor's cache of pictures isn't for several threads
         with self._tokenizing:
             body, prompt_ids = token_protocol.prompt_body(self._processor, row)
         body["sampling_params"] = token_protocol.sampling_params(
-            self._processor,
-            temperature=0.0 if job.greedy else self._temperature,
-            max_tokens=self._max_new_tokens,
-            seed=seed,
+            self._processor, temperature=temperature, max_tokens=max_new_tokens, seed=seed
         )
         if self.settings.model:
             body["model"] = self.settings.model
         end, bad = 0.0, 0
         while True:
-            server, published = self._server(job, end)
+            server, published = self._server(slot, end)
             try:
-                reply = self._reply(server, body, prompt_ids, published)
+                reply = self._reply(server, body, prompt_ids, published, max_new_tokens)
             except (ServerError, token_protocol.BadReply) as error:
                 # a reply that doesn't fit may be the request's own fault, a server's failure is not
                 bad += isinstance(error, token_protocol.BadReply)
@@ -277,10 +265,15 @@ class VllmEngine:
                     self.cond.notify_all()
 
     def _reply(
-        self, server: _EngineServer, body: Mapping[str, object], prompt_ids: Sequence[int], published: _Weights
+        self,
+        server: EngineServer,
+        body: Mapping[str, object],
+        prompt_ids: Sequence[int],
+        published: PublishedWeights,
+        most: int,
     ) -> token_protocol.TokenReply:
         answer = server.client.generate(body, self.settings.timeout_s)
-        reply = token_protocol.read_reply(answer, self._processor, prompt_ids, self._max_new_tokens, self._vocabulary)
+        reply = token_protocol.read_reply(answer, self._processor, prompt_ids, most, self._vocabulary)
         if set(reply.labels) != {published.label}:
             raise token_protocol.BadReply(
                 f"{server.client.endpoint}: expected a reply of the weights {published.label}, found "
@@ -291,14 +284,14 @@ class VllmEngine:
             self.batches += 1
         return reply
 
-    def _server(self, job: RolloutJob, end: float) -> tuple[_EngineServer, _Weights]:
-        """The least busy server with the weights that the job needs; waits for one until `end`, or `wait_s` from when
+    def _server(self, slot: str, end: float) -> tuple[EngineServer, PublishedWeights]:
+        """The least busy server with the weights of a slot; waits for one until `end`, or `wait_s` from when
         there is none, whyever that is. While weights are published the wait doesn't end."""
         with self.cond:
             while True:
                 if self.error is not None or self._stopping:
                     raise EngineFailed(f"rollout engine vllm: {self.error or 'stopped'}")
-                published = self._current() if self._has_turn(job.slot) else None
+                published = self._current() if self._has_turn(slot) else None
                 ready = [one for one in self._servers if published is not None and one.label == published.label]
                 if ready and published is not None:
                     server = min(ready, key=lambda one: one.busy)
@@ -311,8 +304,7 @@ class VllmEngine:
                     if time.monotonic() > end:
                         whys = "; ".join(one.why for one in self._servers if one.why)
                         raise PolicyError(
-                            f"vllm: no server with the {job.slot}'s weights for "
-                            f"{self.settings.wait_s:g} s: {whys[:200]}"
+                            f"vllm: no server with the {slot}'s weights for {self.settings.wait_s:g} s: {whys[:200]}"
                         )
                 self.cond.wait(RETRY_S)
 
@@ -331,7 +323,7 @@ class VllmEngine:
 
     # -- servers -------------------------------------------------------------------------------------------------------
 
-    def _out(self, server: _EngineServer, error: Exception) -> None:
+    def _out(self, server: EngineServer, error: Exception) -> None:
         """Out of service until it is tended."""
         log.warning("vllm: %s", error)
         with self.cond:
@@ -359,7 +351,7 @@ class VllmEngine:
                     server.retry_at = math.inf
                     threading.Thread(target=self._back, args=(server, published), daemon=True).start()
 
-    def _back(self, server: _EngineServer, published: _Weights) -> None:
+    def _back(self, server: EngineServer, published: PublishedWeights) -> None:
         """In service again if it still has the weights, else by giving them once more."""
         try:
             with server.lock:
@@ -379,7 +371,7 @@ class VllmEngine:
                     server.retry_at = 0.0
                 self.cond.notify_all()
 
-    def _in(self, server: _EngineServer, published: _Weights) -> None:
+    def _in(self, server: EngineServer, published: PublishedWeights) -> None:
         """In service, if these are still the weights that it should have."""
         with self.cond:
             # the weights may have been replaced while they were being given

@@ -24,7 +24,8 @@ from generators.tasks.world_interface import World
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import Completion
 from trainer.modeling.model import reply_logprobs
-from trainer.online.rollouts import POLICY, REFERENCE, Rollout, RolloutJob
+from trainer.modeling.sampler import POLICY, REFERENCE
+from trainer.online.rollouts import Rollout, RolloutJob
 from trainer.online.workers import RolloutWorkers
 
 

@@ -15,9 +15,9 @@ from vllm_engines import ask, engine, gap, moved, row
 from generators.policies.policy import PolicyError
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import generate
-from trainer.online.rollout_engine import EngineFailed
-from trainer.online.vllm import engine as vllm_engine
-from trainer.online.vllm.weight_transfer import WeightTransfer
+from trainer.modeling.sampler import EngineFailed
+from trainer.vllm import engine as vllm_engine
+from trainer.vllm.weight_transfer import WeightTransfer
 
 pytestmark = pytest.mark.slow
 

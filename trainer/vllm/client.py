@@ -133,7 +133,7 @@ class VllmClient:
     # -- tokens --------------------------------------------------------------------------------------------------------
 
     def generate(self, body: Mapping[str, object], timeout_s: float) -> dict[str, object]:
-        """See `trainer.online.vllm.token_protocol`."""
+        """See `trainer.vllm.token_protocol`."""
         return self.call(GENERATE, body, timeout_s=timeout_s)
 
     # -- weights -------------------------------------------------------------------------------------------------------

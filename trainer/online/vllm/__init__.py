@@ -1,1 +1,0 @@
-"""vLLM as the rollout engine: tokens in and out, and new weights after every update."""
