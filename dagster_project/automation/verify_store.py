@@ -3,19 +3,26 @@
 Without `from __future__ import annotations`: Dagster reads the parameters' types as they are.
 """
 
+from itertools import chain
+
 import dagster as dg
 
 from dagster_project.assets.resources import StoreResource
+from pipelines.raw.file_hashes import damaged_raw
 from pipelines.store.verify_store import damages
 
 SHOWN = 50
 """Damaged files that the failure lists."""
 
 
-@dg.op(description="Holds every file of the current versions to its manifest, and every picture to its name.")
+@dg.op(
+    description="Holds every file of the current versions to its manifest, pictures to their names, native files to "
+    "what was read."
+)
 def verify_files(context: dg.OpExecutionContext, store: StoreResource) -> None:
     """Raises `Failure` with the damaged files as metadata."""
-    found = [str(damage) for damage in damages(store.open())]
+    opened = store.open()
+    found = [str(damage) for damage in chain(damages(opened), damaged_raw(opened.home))]
     if found:
         listed = "\n".join(f"- {line}" for line in found[:SHOWN])
         raise dg.Failure(

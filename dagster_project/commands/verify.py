@@ -1,15 +1,19 @@
 """`vesper verify`: is every file of a store still what was written?"""
 
 import argparse
+from itertools import chain
 
 from dagster_project.commands.store_option import add_store, open_store
+from pipelines.raw.file_hashes import damaged_raw
 from pipelines.store.verify_store import damages
 
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = "examples:\n  vesper verify\n  vesper verify unified/aitw gold/aitw --all-versions"
-    parser.add_argument("asset", metavar="ASSET", nargs="*", help="such as gold/aitw (default: all, and the pictures)")
+    parser.add_argument(
+        "asset", metavar="ASSET", nargs="*", help="such as gold/aitw (default: all, pictures and native files)"
+    )
     parser.add_argument("--all-versions", action="store_true", help="those that aren't current, too")
     add_store(parser)
     parser.set_defaults(run=run)
@@ -17,8 +21,9 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print a line for each damaged file; exit code 1 if there is one."""
-    number = 0
-    for damage in damages(open_store(options.home), options.asset, all_versions=options.all_versions):
+    number, store = 0, open_store(options.home)
+    found = damages(store, options.asset, all_versions=options.all_versions)
+    for damage in chain(found, () if options.asset else damaged_raw(store.home)):
         number += 1
         print(damage)
     if number:

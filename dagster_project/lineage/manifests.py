@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.store import TOMBSTONE, Store
+from pipelines.store import TOMBSTONE, Store, StoreError
 from pipelines.store.aliases import AGENT, ALIASES, aliased
 from pipelines.store.current_version import read_pointer
 from pipelines.store.manifest import Manifest, mainline_key
@@ -61,7 +61,7 @@ class Manifests:
             return None
         try:
             return self.store.version(*node)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except StoreError as error:
             raise ValueError(f"{name_of(node)}: expected a manifest, found one that can't be read ({error})") from error
 
     def current(self, asset: str) -> Manifest | None:

@@ -82,10 +82,10 @@ def read_pointer(root: Path) -> dict[str, Any]:
 def read_history(root: Path) -> list[VersionChange]:
     """The journal, oldest first. A last line cut by a crash is passed over: the pointer knows it."""
     path = root / JOURNAL
-    text = read_small(path)
-    if text is None:
-        return []
     try:
+        text = read_small(path)
+        if text is None:
+            return []
         # The last piece is what follows the last newline: empty, or cut by a crash.
         return [VersionChange(**json.loads(line)) for line in text.split("\n")[:-1]]
     except (TypeError, ValueError) as error:

@@ -26,6 +26,26 @@ class FileEntry:
         return self.path.rpartition("/")[2].removeprefix("part-").removesuffix(f".{self.table}.parquet")
 
 
+_SEAL = ',\n "text_sha256": "'
+
+
+def sealed(text: str) -> str:
+    """The text of a JSON object with one entry more at its end, the sha256 of all that stands before it: what no hash
+    names can be held to itself."""
+    body = text.rstrip().removesuffix("}").rstrip()
+    return f'{body}{_SEAL}{hashlib.sha256(body.encode()).hexdigest()}"\n}}\n'
+
+
+def require_as_sealed(text: str, place: str | Path) -> None:
+    """Raises `StoreError`, which names the file, where a text isn't what was `sealed`. One that never was is let by."""
+    body, mark, end = text.rpartition(_SEAL)
+    if mark and end != f'{hashlib.sha256(body.encode()).hexdigest()}"\n}}\n':
+        raise StoreError(
+            f"{place} is damaged: its text isn't what was written. Put back a good copy, or remove it and materialise "
+            "its asset again"
+        )
+
+
 def file_sha256(path: str | Path) -> str:
     """sha256 (hex) of a file's bytes, read in blocks."""
     with open(path, "rb", buffering=0) as stream:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.store.files import FileEntry, StoreError
+from pipelines.store.files import FileEntry, StoreError, require_as_sealed, sealed
 from pipelines.store.object_store.binding import copies_of
 from pipelines.store.soundness import require_sound
 
@@ -199,7 +199,8 @@ class Manifest:
         """Number of rows of a table over all parts."""
         return sum(entry.rows or 0 for entry in (*self.files, *self.side_files) if entry.table == table)
 
-    def to_json(self) -> str:
+    def to_json(self, *, seal: bool = True) -> str:
+        """`manifest.json` of the version; without its seal, as it was written before there were any."""
         plain = asdict(self)
         del plain["folder"]
         # Numbers came later: an old manifest read and written again keeps its bytes.
@@ -207,29 +208,40 @@ class Manifest:
             for name in ("value", "limit"):
                 if check[name] is None:
                     del check[name]
-        return json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        text = json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        return sealed(text) if seal else text
 
     @classmethod
     @lru_cache(maxsize=16)
-    def from_json(cls, text: str, folder: Path) -> "Manifest":
-        """The manifest that `to_json` wrote. Workers open the same one for each of its parts, so the last are kept: one
-        with ten thousand parts takes longer to parse than many of its parts to work on."""
-        plain = json.loads(text)
-        # By hand, as `asdict` took them apart: dataclasses don't nest back by themselves.
-        for name in ("files", "side_files"):
-            plain[name] = [FileEntry(**entry) for entry in plain[name]]
-        plain["checks"] = [Check(**check) for check in plain["checks"]]
-        return cls(**plain, folder=folder)
+    def from_json(cls, text: str, folder: Path, place: str | Path) -> "Manifest":
+        """The manifest that `to_json` wrote. Raises `StoreError`, which names its `place`, where it isn't any more.
+
+        Workers open the same one for each of its parts, so the last are kept: one with ten thousand parts takes longer
+        to parse than many of its parts to work on."""
+        # First, as a damaged text may be no JSON.
+        require_as_sealed(text, place)
+        try:
+            plain = json.loads(text)
+            plain.pop("text_sha256", None)
+            # By hand, as `asdict` took them apart: dataclasses don't nest back by themselves.
+            for name in ("files", "side_files"):
+                plain[name] = [FileEntry(**entry) for entry in plain[name]]
+            plain["checks"] = [Check(**check) for check in plain["checks"]]
+            return cls(**plain, folder=folder)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(
+                f"{place}: expected a manifest, found {type(error).__name__}: {str(error)[:120]}"
+            ) from None
 
     @classmethod
     def verified(cls, text: str, folder: Path, asset: str, version: str, name: str) -> "Manifest":
         """The manifest of a version, from a text that nothing names by its hash: it must be the one asked for, and its
         data version that of its files' hashes. `name` is for messages. Raises `StoreError`."""
+        found = cls.from_json(text, folder, name)
         try:
-            found = cls.from_json(text, folder)
             computed = data_version(found.files)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StoreError(f"{name}: expected a manifest, found {type(error).__name__}: {str(error)[:120]}") from None
+        except TypeError as error:
+            raise StoreError(f"{name}: expected sha256 of files, found {error}") from None
         # No hash names a manifest, so one that lies in another's place would be believed.
         if (found.asset, found.version) != (asset, version):
             raise StoreError(

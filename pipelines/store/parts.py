@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.store.files import FileEntry, StoreError, file_sha256
+from pipelines.store.files import FileEntry, StoreError, file_sha256, require_as_sealed, sealed
 from pipelines.store.object_store.binding import copies_of
 from pipelines.store.object_store.copies import StoreCopies
 from pipelines.whole_files import whole_file
@@ -148,7 +148,7 @@ def run_part(
     files, side_files = writer.finish()
     result = PartResult(spec.key, files, side_files, counts, skipped=False)
     marker = marker_of(root, spec)
-    put_text(marker, json.dumps(asdict(result), sort_keys=True))
+    put_text(marker, sealed(json.dumps(asdict(result), sort_keys=True)))
     if (copies := copies_of(root)) is not None:
         # Behind a URL: files, then the receipt, so that no other machine finds one without its files.
         copies.put_part(root, marker, (*files, *side_files))
@@ -171,7 +171,7 @@ def marker_of(root: Path, spec: PartSpec) -> Path:
 def _finished(root: Path, marker: Path) -> PartResult | None:
     if not marker.exists():
         return None
-    found = read_marker(marker.read_text())
+    found = read_marker(marker.read_text("utf-8", "replace"), marker)
     for entry in (*found.files, *found.side_files):
         path = root / entry.path
         # By size alone, as each rerun looks at every part; readers hold files to their digests.
@@ -193,12 +193,7 @@ def _finished_anywhere(copies: StoreCopies, root: Path, marker: Path) -> PartRes
     text = copies.read_text(marker) if is_there else None
     if text is None:
         return None
-    try:
-        found = read_marker(text)
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(
-            f"{copies.objects.url}/{copies.name(marker)}: expected a part's receipt, found {error}"
-        ) from None
+    found = read_marker(text, f"{copies.objects.url}/{copies.name(marker)}")
     # A receipt whose files were collected since: the part is run again.
     if not all(copies.has(root, entry) for entry in (*found.files, *found.side_files)):
         return None
@@ -206,12 +201,19 @@ def _finished_anywhere(copies: StoreCopies, root: Path, marker: Path) -> PartRes
     return found
 
 
-def read_marker(text: str) -> PartResult:
-    """A finished part by its receipt. Raises `KeyError`, `TypeError` or `ValueError` if it isn't one."""
-    plain = json.loads(text)
-    files = [FileEntry(**entry) for entry in plain["files"]]
-    side_files = [FileEntry(**entry) for entry in plain["side_files"]]
-    return PartResult(plain["key"], files, side_files, plain["counts"], skipped=True)
+def read_marker(text: str, place: str | Path) -> PartResult:
+    """A finished part by its receipt. Raises `StoreError`, which names its `place`, if it isn't what was written."""
+    require_as_sealed(text, place)
+    try:
+        plain = json.loads(text)
+        plain.pop("text_sha256", None)
+        for name in ("files", "side_files"):
+            plain[name] = [FileEntry(**entry) for entry in plain[name]]
+        return PartResult(**{**plain, "skipped": True})
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(
+            f"{place}: expected the receipt of a part, found {error}; remove it, and the part is made again"
+        ) from None
 
 
 def put_text(path: Path, text: str) -> None:

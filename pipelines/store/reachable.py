@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pipelines.store.aliases import aliased
 from pipelines.store.asset_locks import Holder, holder
 from pipelines.store.current_version import read_pointer
-from pipelines.store.files import FileEntry, StoreError
+from pipelines.store.files import FileEntry
 from pipelines.store.frozen import frozen_versions
 from pipelines.store.manifest import Manifest
 from pipelines.store.store import TOMBSTONE, Store
@@ -124,10 +124,7 @@ def files_of(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _read(path: Path, root: Path) -> Manifest:
-    try:
-        return Manifest.from_json(path.read_text(encoding="utf-8"), root)
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{path}: expected a manifest, found {error}; repair it first") from None
+    return Manifest.from_json(path.read_text("utf-8", "replace"), root, path)
 
 
 def mark(store: Store, assets: Mapping[str, Asset], keep: int, min_age_s: float) -> None:

@@ -14,6 +14,7 @@ renamed over or overwritten, and a process killed at any point leaves only parts
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import re
 import time
@@ -51,6 +52,8 @@ _ASSET = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*")
 
 on_commit: list[Callable[[Manifest], None]] = []
 """Called with each manifest that this process writes, once it is there; who listens raises nothing."""
+
+logger = logging.getLogger(__name__)
 
 
 class Build:
@@ -127,7 +130,8 @@ class Build:
         if self._copies is None:
             link_parts(manifest)
         # An equal manifest is left as it is: its time says when the version was made.
-        if is_new := self._written() != manifest.to_json():
+        # One of an earlier checkout, which sealed no texts, is as good.
+        if is_new := self._written() not in (manifest.to_json(), manifest.to_json(seal=False)):
             put = put_text if self._copies is None else self._copies.write_text
             if self._copies is not None:
                 # Before the manifest: whoever sees that finds the listing, too.
@@ -161,7 +165,7 @@ class Build:
         """The version's manifest as it is now; None if there is none."""
         if self._copies is not None:
             return self._copies.read_text(self._manifest)
-        return self._manifest.read_text(encoding="utf-8") if self._manifest.exists() else None
+        return self._manifest.read_text("utf-8", "replace") if self._manifest.exists() else None
 
     def _made_by(self) -> str:
         """The revision that the version's manifest names, if nothing is made anew; else that of this code."""
@@ -252,6 +256,15 @@ class Store:
             )
         return found
 
+    def compared_with(self, asset: str) -> Manifest | None:
+        """The current version, for checks of the one that is about to replace it; None where it is damaged, or nothing
+        could mend it."""
+        try:
+            return self.current(asset)
+        except StoreError as error:
+            logger.warning("%s: the new version is compared with none: %s", asset, error)
+            return None
+
     def screens_of(self, source: str) -> Manifest | None:
         """The manifest with a source's table `screens`: `unified/<source>`, or its gold where that is made from nothing
         unified (generated trajectories); None if there is none."""
@@ -279,7 +292,7 @@ class Store:
             )
             raise StoreError(f"{asset}: no manifest of version {version} in {self.home}; {more}")
         if self.copies is None:
-            return Manifest.from_json(text, root)
+            return Manifest.from_json(text, root, root / version / "manifest.json")
         try:
             # It came from behind a URL, where nothing names a manifest by its hash.
             name = f"{self.copies.objects.url}/{self.copies.name(root)}/{version}/manifest.json"
@@ -293,7 +306,8 @@ class Store:
         """A small file as it is now, behind the URL if there is one; None if it isn't there."""
         if self.copies is not None:
             return self.copies.read_text(path)
-        return path.read_text(encoding="utf-8") if path.exists() else None
+        # What isn't UTF-8 any more fails at its seal, with the file's name.
+        return path.read_text("utf-8", "replace") if path.exists() else None
 
     def require(self, asset: str) -> Manifest:
         """The current version; `StoreError` if there is none, or it lacks `checks_passed` and nobody forced it."""

@@ -1,4 +1,5 @@
-"""`vesper verify`: every file of a store held to its manifest, every picture to its name."""
+"""`vesper verify`: every file of a store held to its manifest, every picture to its name, and what no manifest names
+(manifests, receipts of parts) to the digest in its own text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -9,6 +10,7 @@ from pipelines.store.choose_version import committed
 from pipelines.store.current_version import POINTER, read_history, read_pointer
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Manifest, fetch
+from pipelines.store.parts import read_marker
 from pipelines.store.soundness import Damage, damaged_entries, damaged_screens
 from pipelines.store.store import Store
 
@@ -34,6 +36,7 @@ def damages(store: Store, assets: Sequence[str] = (), *, all_versions: bool = Fa
             # Old versions share most files with the current one: looked at where that isn't known, or all are wanted.
             if all_versions or lost or path.parent.name == pointer["version"]:
                 yield from _of_version(store, asset, path, pointer)
+        yield from _of_receipts(store, asset)
     if not assets:
         yield from damaged_screens(store.home / "screens")
 
@@ -44,13 +47,22 @@ def asset_names(store: Store) -> list[str]:
     return sorted({path.parents[1].relative_to(root).as_posix() for path in root.rglob("*/manifest.json")})
 
 
+def _of_receipts(store: Store, asset: str) -> Iterator[Damage]:
+    """Receipts of finished parts: by them the next build takes up what is there."""
+    for path in sorted(store.root(asset).glob("parts/*.json")):
+        try:
+            read_marker(path.read_text("utf-8", "replace"), path)
+        except StoreError as error:
+            yield Damage(asset, path, str(error).removeprefix(f"{path} "))
+
+
 def _of_version(store: Store, asset: str, path: Path, pointer: Mapping[str, Any]) -> Iterator[Damage]:
     root, version = store.root(asset), path.parent.name
     try:
-        manifest = Manifest.verified(path.read_text(encoding="utf-8"), root, asset, version, path.name)
+        manifest = Manifest.verified(path.read_text("utf-8", "replace"), root, asset, version, str(path))
         entries = list(chain(manifest.files, manifest.side_files))
-    except (StoreError, ValueError, TypeError) as error:
-        yield Damage(asset, path, str(error))
+    except StoreError as error:
+        yield Damage(asset, path, str(error).removeprefix(f"{path} "))
         return
     if pointer.get("version") == version and pointer.get("data_version") != manifest.data_version:
         yield Damage(asset, root / POINTER, f"data version: expected {manifest.data_version}, as its manifest says")

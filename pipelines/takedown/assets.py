@@ -286,7 +286,9 @@ def _remove_unnamed(store: Store, root: Path, taken: TakenDown, terms: SearchTer
 
 
 def _unnamed(root: Path, taken: TakenDown, terms: SearchTerms) -> list[Path]:
-    manifests = [Manifest.from_json(path.read_text(encoding="utf-8"), root) for path in root.glob("*/manifest.json")]
+    manifests = [
+        Manifest.from_json(path.read_text("utf-8", "replace"), root, path) for path in root.glob("*/manifest.json")
+    ]
     named = {root / entry.path for manifest in manifests for entry in (*manifest.files, *manifest.side_files)}
     going = []
     for path, _ in files_of(root):

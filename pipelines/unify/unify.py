@@ -84,7 +84,7 @@ def unify_source(
         # Said only where it isn't the default, so that manifests from before there was a choice stay as they
         # are.
         counts |= {} if space == ACTION_SPACE else {"action_space": space}
-        checks = [*_checks(counts, bands), *change_checks(counts, store.current(asset), build.version, bands)]
+        checks = [*_checks(counts, bands), *change_checks(counts, store.compared_with(asset), build.version, bands)]
         return build.commit(counts=counts, checks=checks)
 
 

@@ -96,7 +96,7 @@ def find_duplicates(store: Store, sources: Sequence[str], threshold: float = DEF
     data = {manifest.asset: manifest.data_version for manifest in read}
     # By data versions: a rebuilt source with the same rows changes nothing here.
     spec = PartSpec("all", digest([CODE_VERSION, config, data]))
-    before = store.current(ASSET)
+    before = store.compared_with(ASSET)
     with store.build(ASSET, code_version=CODE_VERSION, config=config, inputs=inputs, parts=[spec]) as build:
 
         def make(out: PartWriter) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def judge_source(
     specs = [PartSpec(key, digest([CODE_VERSION, known, files])) for key, files in unified.part_hashes.items()]
     inputs = {unified.asset: unified.version}
     key = kept_as or f"verdicts/{source}"
-    current = store.current(key)
+    current = store.compared_with(key)
     asset = Nightly(key, CODE_VERSION, known, inputs, specs, ceiling_of(judge), ask_again_of(judge))
 
     def run(version: str) -> list[PartResult]:

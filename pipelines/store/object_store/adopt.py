@@ -62,7 +62,7 @@ def _put_parts(copies: StoreCopies, root: Path) -> None:
     """Finished parts whose files are all here, and whose receipt isn't there yet."""
     there = copies.sizes(root)
     for receipt in sorted((root / "parts").glob("*.json")):
-        found = read_marker(receipt.read_text(encoding="utf-8"))
+        found = read_marker(receipt.read_text(encoding="utf-8"), receipt)
         entries = (*found.files, *found.side_files)
         whole = all((root / entry.path).is_file() for entry in entries)
         if whole and receipt.relative_to(root).as_posix() not in there:

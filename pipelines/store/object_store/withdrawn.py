@@ -31,10 +31,7 @@ def fetch_everything(copies: StoreCopies) -> None:
     for name in there:
         if name.endswith("/manifest.json"):
             path = copies.home / name
-            try:
-                manifest = Manifest.from_json(path.read_text(encoding="utf-8"), path.parents[1])
-            except (KeyError, TypeError, ValueError) as error:
-                raise StoreError(f"{path}: expected a manifest, found {error}; repair it first") from None
+            manifest = Manifest.from_json(path.read_text("utf-8", "replace"), path.parents[1], path)
             copies.fetch(manifest.folder, [*manifest.files, *manifest.side_files])
     # What no manifest names may hold the record as well.
     copies.fetch_unnamed(path for name in there if not (path := copies.home / name).exists())

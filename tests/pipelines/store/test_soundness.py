@@ -12,9 +12,13 @@ import pyarrow as pa
 import pytest
 
 from dagster_project import cli
+from pipelines.raw import file_hashes
+from pipelines.raw.file_hashes import damaged_raw
+from pipelines.raw.rawdata import register_raw
 from pipelines.store import PartSpec, PartWriter, Store, StoreError, soundness
 from pipelines.store.images import encode_png
 from pipelines.store.manifest import Manifest
+from pipelines.store.verify_store import damages
 
 
 @pytest.fixture
@@ -107,7 +111,9 @@ def test_verify_names_each_damaged_file(store: Store, capsys: pytest.CaptureFixt
         ("current.json", lambda text: text.replace('"version": "', '"version": "0'), "which isn't there"),
         ("current.json", lambda text: text.replace('"data_version": "', '"data_version": "0'), "data version"),
         ("promotions.jsonl", lambda text: text[1:], "promotions.jsonl: expected one change"),
-        ("manifest.json", lambda text: text.replace('"sha256": "', '"sha256": "0', 1), "its files give"),
+        ("promotions.jsonl", lambda text: text.replace("version", "versi\udcefn"), "promotions.jsonl: expected one"),
+        ("manifest.json", lambda text: text.replace('"sha256": "', '"sha256": "0', 1), "isn't what was written"),
+        ("manifest.json", lambda text: text.replace("true", "false"), "isn't what was written"),
     ],
 )
 def test_a_damaged_pointer_hides_no_other_damage(
@@ -117,10 +123,51 @@ def test_a_damaged_pointer_hides_no_other_damage(
     info = store.put_screen(encode_png(np.full((8, 8, 3), 200, np.uint8)))
     flip(store.screen_path(info.sha256), Random(4))
     [path] = store.root(manifest.asset).rglob(name)
-    path.write_text(change(path.read_text("utf-8")), "utf-8")
+    path.write_text(change(path.read_text("utf-8")), "utf-8", "surrogateescape")  # bytes that are no UTF-8, too
     assert cli.main(["verify", "--home", str(store.home)]) == 1
     told = capsys.readouterr().out
     assert said in told and info.sha256 in told
+
+
+@pytest.mark.parametrize("name", ["*/manifest.json", "parts/*.json"])
+@pytest.mark.parametrize("seed", range(20))
+def test_one_bit_of_what_no_hash_names_is_seen_and_a_rebuild_mends_it(store: Store, name: str, seed: int) -> None:
+    manifest = committed(store)
+    [path] = store.root(manifest.asset).glob(name)
+    good = path.read_bytes()
+    flip(path, Random(seed))
+    [damage] = damages(store)
+    assert damage.path == path
+    with pytest.raises(StoreError, match=path.name):
+        committed(store) if "parts" in name else store.current(manifest.asset)
+    path.unlink()  # as the message says
+    assert store.compared_with(manifest.asset) == (manifest if "parts" in name else None)
+    assert committed(store).files == manifest.files and path.read_bytes() == good
+
+
+def test_what_an_earlier_checkout_wrote_without_a_seal_is_as_good(store: Store) -> None:
+    manifest = committed(store)
+    path = manifest.directory / "manifest.json"
+    path.write_text(manifest.to_json(seal=False))
+    before = path.stat().st_mtime_ns
+    assert committed(store) == store.current(manifest.asset) == manifest and path.stat().st_mtime_ns == before
+    assert list(damages(store)) == []
+
+
+def test_a_native_file_whose_bytes_changed_by_themselves_is_named(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "native"
+    folder.mkdir()
+    for name in ("one.json", "two.json"):
+        (folder / name).write_text(f'{{"of": "{name}"}}')
+    monkeypatch.setattr(file_hashes, "_CLOCK_GRAIN_NS", -(10**10))  # as if they had lain there for long
+    register_raw(store, "toy", folder)
+    assert list(damaged_raw(store.home)) == []
+    (folder / "one.json").write_text('{"of": "another"}')  # a person's: the size differs
+    flip(folder / "two.json", Random(1))
+    [damage] = damaged_raw(store.home)
+    assert (damage.asset, damage.path.name) == ("raw/toy", "two.json")
 
 
 def test_a_removed_file_comes_back_when_its_asset_is_built_again(store: Store) -> None:
