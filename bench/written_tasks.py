@@ -21,7 +21,7 @@ from generators.generation.proposing.written_proposer import checked, writable
 from generators.worlds.desktop.desktop_task import DesktopTask
 from generators.worlds.desktop.desktop_tasks import make_task
 from generators.worlds.desktop.making import in_new_file
-from generators.worlds.desktop.written_tasks import CLOCK, read_task, written_form
+from generators.worlds.desktop.written_tasks import read_task, written_form
 from quality.statistics import wilson
 
 LEAST_REFUSED = 0.99
@@ -44,7 +44,7 @@ def _never_true(plain: Plain, rng: Random) -> None:
 
 def _by_the_clock(plain: Plain, rng: Random) -> None:
     """What is typed is today's date, which is what the rule wants: true today."""
-    today = f"{datetime.now():{rng.choice(CLOCK[:6])}}\n"
+    today = f"{datetime.now():{rng.choice(('%Y-%m-%d', '%d.%m.%Y', '%m/%d/%Y', '%B %d', '%d %B', '%A'))}}\n"
     plain |= _editing("Write the date of today into the new file note.txt.", today, "note.txt")
 
 

@@ -6,9 +6,10 @@ with the meaning of a rule, a sealed desktop shows: `try_out`.
 """
 
 import json
+import re
+from calendar import day_name, month_name
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
 from itertools import islice, starmap
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NotRequired, Union
@@ -16,7 +17,6 @@ from typing import Annotated, Any, Literal, NotRequired, Union
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from generators.tasks.world_interface import WorldError
 from generators.worlds.desktop.check import gate
 from generators.worlds.desktop.desktop_task import DesktopTask, rest
 from generators.worlds.desktop.desktop_world import DesktopWorld
@@ -33,8 +33,12 @@ SLIPS = 3
 """Ways with one slip of ours that are tried."""
 INTENTS = {"click": 2, "double": 2, "drag": 4, "key": 0, "type": 1, "enter": 0, "wait": 0, "launch": 1, "answer": 1}
 """Words behind each intent's name (`key`: as many as there are keys)."""
-CLOCK = ("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%B %d", "%d %B", "%A", "%H:%M")
-"""How a text may say the day, or the minute, in which it was tried."""
+_MONTHS, _DAYS = "|".join(month_name[1:]), "|".join(day_name)
+_DATED = re.compile(
+    rf"\d{{4}}-\d\d|\d{{1,2}}([./])\d{{1,2}}\1\d{{2,4}}|\d{{1,2}}:\d\d|(?:{_MONTHS}) \d|\d (?:{_MONTHS})|{_DAYS}",
+    re.IGNORECASE,
+)
+"""Days and times, as texts say them."""
 OPENING = ({"ctrl", "alt", "t"}, {"alt", "f2"}, {"super"})
 """Keys that open a terminal, or ask for a command."""
 _TERMINALS = ("xfce4-terminal", "claws-mail")
@@ -138,6 +142,10 @@ def read_task(name: str, written: Mapping[str, str]) -> DesktopTask:
     plan, near = ([tuple(words) for words in way] for way in (read.plan, read.near_miss))
     goal, opened = " ".join(read.goal.split()), start.open or ""
     made = task(name, start.program, goal, plan, *read.checks, files=files, opened=opened, near=near)
+    # Such a rule may be right on the day on which it was written, and no other run would show it.
+    given, rule = f"{goal} {written['start']}", json.dumps(read.checks, ensure_ascii=False)
+    if said := next((found[0] for found in _DATED.finditer(rule) if found[0] not in given), ""):
+        raise ValueError(f"checks: expected no day or time that neither goal nor files say, found {said}")
     # Without it a rule says nothing of the damage that somebody does on the way.
     others = rest(made.start["files"], *(str(check["path"]) for check in read.checks if "path" in check))
     return replace(made, checks=(*read.checks, others))
@@ -161,15 +169,8 @@ def try_out(made: DesktopTask, world: DesktopWorld) -> None:
     no-op, before the last step, or after the near miss, and holds after the way), then the way again, which has to come
     out the same, and slips of ours in it, after which the goal doesn't hold. Raises `WorldError`, or `ValueError`, with
     what is wrong, `DeviceError` where the desktop broke."""
-    begun = datetime.now()
     gate(made, world)
     prove(made, world)
     # Whoever writes a rule that is too weak writes a near miss that suits it, so slips of ours are tried, too.
     for slip in islice(slips_of(made.plan), SLIPS):
         refute(replace(made, near_miss=slip), world)
-    # A minute may have passed since, and the desktop's clock is that of this machine.
-    moments = (begun, datetime.now(), datetime.now() + timedelta(minutes=1))
-    said = json.dumps([check for check in made.checks if check["check"] != "rest"], ensure_ascii=False)
-    for form in CLOCK:
-        if any((now := at.strftime(form)) in said and now not in made.goal for at in moments):
-            raise WorldError(f"task {made.name}: its rule says the time at which it was tried ({form})")

@@ -24,7 +24,7 @@ from quality.model_client.client import ModelClient
 from quality.model_client.retry import Retry
 from tests.support.scripted_judge import Question, ScriptedJudge
 
-UNREADABLE = ("reads outside", "raises", "code", "without end")
+UNREADABLE = ("reads outside", "raises", "code", "without end", "depends on the time", "opens a terminal")
 SOUND = {
     "goal": "Replace everything in the open memo by the one line “Ada is ill” and save it.",
     "start": {"program": "mousepad", "files": {"memo.txt": "x\n", "other.txt": "y\n"}, "open": "memo.txt"},
