@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from generators.policies import step_verification
 from generators.policies.agent_prompt import AGENT_PROMPT_VERSION, AgentPrompt, template_digest
 from generators.policies.care_agents import TEMPERS, care_agents
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling
@@ -25,13 +26,6 @@ from generators.policies.policy import CannotDo, Policy
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.propose_and_judge import ProposalJudge, ProposeAndJudge, RuleJudge, name_with_proposals
 from generators.policies.scripted_agent import ERRORS, ScriptedAgent, scripted_name
-from generators.policies.step_verification import (
-    ModelChecker,
-    StepChecker,
-    StepVerification,
-    ThoughtChecker,
-    name_with_verification,
-)
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from generators.worlds.app_tasks import work_of
@@ -222,17 +216,19 @@ def with_proposals(policies: PolicyMaker, count: int, judge: ProposalJudge | Non
     return replace(policies, name=name_with_proposals(policies.name, count, picks), make=make)
 
 
-def with_verification(policies: PolicyMaker, tries: int, checker: StepChecker | None = None) -> PolicyMaker:
+def with_verification(
+    policies: PolicyMaker, tries: int, checker: step_verification.StepChecker | None = None
+) -> PolicyMaker:
     """Every action is checked before it is carried out, and drawn again where it is refused, up to `tries` times in
     all; 1 is the identity."""
     if tries < 1:
         raise ValueError(f"step verification: expected at least 1 try, found {tries}")
-    checks = checker or ThoughtChecker()
+    checks = checker or step_verification.ThoughtChecker()
 
     def make(contract: TaskSpec, world: World) -> Policy:
-        return StepVerification([policies.make(contract, world) for _ in range(tries)], checks)
+        return step_verification.StepVerification([policies.make(contract, world) for _ in range(tries)], checks)
 
-    return replace(policies, name=name_with_verification(policies.name, tries, checks), make=make)
+    return replace(policies, name=step_verification.name_with_verification(policies.name, tries, checks), make=make)
 
 
 STEP_CHECKS = ("thoughts", "model")
@@ -249,7 +245,7 @@ def with_step_check(policies: PolicyMaker, check: str, tries: int, base_url: str
     if tries < 2:
         raise ValueError(f"--tries: expected at least 2 for a refused action to be drawn again, found {tries}")
     if check == "thoughts":
-        return with_verification(policies, tries, ThoughtChecker())
+        return with_verification(policies, tries, step_verification.ThoughtChecker())
     if not base_url or not model:
         raise ValueError("--check-steps model: expected --base-url and --model of the model that checks, found none")
-    return with_verification(policies, tries, ModelChecker(ChatEndpoint(base_url, model)))
+    return with_verification(policies, tries, step_verification.ModelChecker(ChatEndpoint(base_url, model)))

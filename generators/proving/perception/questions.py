@@ -13,15 +13,7 @@ from generators.proving.perception.acts import act, phrase
 from generators.proving.perception.labels import image_labels
 from generators.proving.perception.screens import SIZES, SMALL_SIZES, Pasted, PastedScreen, paste
 from generators.proving.perception.sheets import ROLES, TEXT_KINDS, Sheet, SheetElement, identity, names_of
-from pipelines.prompts import (
-    LIST_QUESTION,
-    PLACES_QUESTION,
-    REFUSAL,
-    grounding_text,
-    messages,
-    point_answer,
-    point_text,
-)
+from pipelines import prompts
 from schemas.coordinates import box_to_unit
 
 
@@ -159,17 +151,21 @@ def _row(
     boxes: list[list[float]] = []
     asked: Pasted | None = None
     if draw < lesson.lists:
-        text, answer, objective = LIST_QUESTION, listing(screen), "perception"
+        text, answer, objective = prompts.LIST_QUESTION, listing(screen), "perception"
     elif draw < lesson.lists + lesson.places:
-        text, answer, objective = PLACES_QUESTION, listing(screen, places=True), "perception"
+        text, answer, objective = prompts.PLACES_QUESTION, listing(screen, places=True), "perception"
     elif draw < lesson.lists + lesson.places + lesson.captions:
         one = rng.choice(screen.elements)
         x, y = screen.centre(one)
-        text, answer, objective = point_text(x, y), caption(one.drawn), "perception"
+        text, answer, objective = prompts.point_text(x, y), caption(one.drawn), "perception"
     elif draw < lesson.lists + lesson.places + lesson.captions + lesson.refusals:
         # What an edge cuts off still shows in part: to say that it isn't there would be wrong.
         shown = [*(one.drawn for one in screen.elements), *cut]
-        text, answer, objective = grounding_text(_absent(others, shown, attribute, rng)), REFUSAL, "grounding"
+        text, answer, objective = (
+            prompts.grounding_text(_absent(others, shown, attribute, rng)),
+            prompts.REFUSAL,
+            "grounding",
+        )
     elif draw < lesson.lists + lesson.places + lesson.captions + lesson.refusals + lesson.acts:
         # By name in any case: a stranger of a name that shows would be a second meaning of the goal.
         shown_names = {one.drawn.name.casefold() for one in screen.elements}
@@ -180,7 +176,7 @@ def _row(
     else:
         asked = rng.choice(_askable(screen, attribute))
         name = phrase(asked.drawn, rng) if lesson.phrases else _asked(asked.drawn, attribute, rng)
-        text, answer, objective = grounding_text(name), point_answer(*screen.centre(asked)), "grounding"
+        text, answer, objective = prompts.grounding_text(name), prompts.point_answer(*screen.centre(asked)), "grounding"
         boxes = [list(box_to_unit(asked.box, screen.size_px))]
     pointing = objective != "perception"
     # A random source of its own: other labels must not change the questions drawn.
@@ -191,7 +187,7 @@ def _row(
         "split": "train",
         "platform": "web",
         "objective": objective,
-        "messages": messages(objective, text),
+        "messages": prompts.messages(objective, text),
         "answer": answer,
         "target_boxes": boxes,
         "parents": [],
@@ -204,7 +200,7 @@ def listing(screen: PastedScreen, places: bool = False) -> str:
     """All elements in reading order, a line each; with `places`, the point of each behind its name."""
     ordered = sorted(screen.elements, key=lambda one: (one.box[1] // 24, one.box[0]))
     if places:
-        return "\n".join(f"{caption(one.drawn)} {point_answer(*screen.centre(one))}" for one in ordered)
+        return "\n".join(f"{caption(one.drawn)} {prompts.point_answer(*screen.centre(one))}" for one in ordered)
     return "\n".join(caption(one.drawn) for one in ordered)
 
 

@@ -11,61 +11,56 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.rl.grpo import (
-    Advantages,
-    entropy_coefficient,
-    group_advantages,
-    grpo_loss,
-)
+from trainer.rl import grpo
 from trainer.settings.grpo import GrpoConfig
 
 CONFIG = GrpoConfig()
 
 
-def one_group(values: list[float]) -> Advantages:
-    return Advantages(tuple(values), (1 / len(values),) * len(values), 1, 0, 0)
+def one_group(values: list[float]) -> grpo.Advantages:
+    return grpo.Advantages(tuple(values), (1 / len(values),) * len(values), 1, 0, 0)
 
 
 class TestAdvantages:
     def test_worked_by_hand(self) -> None:
         # mean 0.5, sample std sqrt(4 * 0.25 / 3) = 0.57735
-        found = group_advantages([[0.0, 1.0, 1.0, 0.0]], CONFIG.changed(advantage_epsilon=1e-12))
+        found = grpo.group_advantages([[0.0, 1.0, 1.0, 0.0]], CONFIG.changed(advantage_epsilon=1e-12))
         assert found.values == pytest.approx([-0.866025, 0.866025, 0.866025, -0.866025], abs=1e-5)
         assert found.weights == (0.25,) * 4 and found.used == 1
 
     def test_unscaled_and_floored(self) -> None:
-        assert group_advantages([[0.0, 1.0]], CONFIG.changed(scale_rewards="none")).values == (-0.5, 0.5)
+        assert grpo.group_advantages([[0.0, 1.0]], CONFIG.changed(scale_rewards="none")).values == (-0.5, 0.5)
         # std of 0.99 and 1.0 is 0.00707: without the floor one step of length becomes a full-size advantage
-        floored = group_advantages([[0.99, 1.0]], CONFIG.changed(std_floor=0.1, advantage_epsilon=1e-12))
+        floored = grpo.group_advantages([[0.99, 1.0]], CONFIG.changed(std_floor=0.1, advantage_epsilon=1e-12))
         assert floored.values == pytest.approx([-0.05, 0.05])
 
     def test_scaled_by_the_batch(self) -> None:
         # rewards 0, 1, 1, 1 and 2 of both groups (mean 1): sample std sqrt(2 / 4) = 0.70711
         batch = CONFIG.changed(scale_rewards="batch", advantage_epsilon=1e-12)
-        found = group_advantages([[0.0, 1.0, None], [1.0, 1.0], [2.0]], batch)
+        found = grpo.group_advantages([[0.0, 1.0, None], [1.0, 1.0], [2.0]], batch)
         assert found.values == pytest.approx([-0.70711, 0.70711, 0, 0, 0, 0], abs=1e-5)
 
     def test_groups_without_a_comparison_are_skipped_and_counted(self) -> None:
-        found = group_advantages([[1.0, 1.0, 1.0], [0.0, 1.0], [None, 0.5], [None, None]], CONFIG)
+        found = grpo.group_advantages([[1.0, 1.0, 1.0], [0.0, 1.0], [None, 0.5], [None, None]], CONFIG)
         assert (found.groups, found.zero_variance, found.too_small, found.used) == (4, 1, 2, 1)
         assert found.weights == (0, 0, 0, 0.5, 0.5, 0, 0, 0, 0)
 
     def test_a_lost_rollout_is_missing_not_zero(self) -> None:
-        found = group_advantages([[1.0, None, 0.0]], CONFIG)
+        found = grpo.group_advantages([[1.0, None, 0.0]], CONFIG)
         assert found.values[1] == 0.0 and found.weights == (0.5, 0.0, 0.5)
-        assert (found.values[0], found.values[2]) == group_advantages([[1.0, 0.0]], CONFIG).values
+        assert (found.values[0], found.values[2]) == grpo.group_advantages([[1.0, 0.0]], CONFIG).values
 
     def test_nan_rewards_are_refused(self) -> None:
         with pytest.raises(ValueError, match="finite"):
-            group_advantages([[float("nan"), 1.0]], CONFIG)
+            grpo.group_advantages([[float("nan"), 1.0]], CONFIG)
 
     @given(st.lists(st.floats(-5, 5), min_size=2, max_size=8), st.randoms(use_true_random=False))
     def test_centred_and_permuted_with_the_rewards(self, rewards: list[float], rng: random.Random) -> None:
-        found = group_advantages([rewards], CONFIG)
+        found = grpo.group_advantages([rewards], CONFIG)
         assert sum(found.values) == pytest.approx(0, abs=1e-6)
         order = list(range(len(rewards)))
         rng.shuffle(order)
-        permuted = group_advantages([[rewards[i] for i in order]], CONFIG)
+        permuted = grpo.group_advantages([[rewards[i] for i in order]], CONFIG)
         assert permuted.values == pytest.approx([found.values[i] for i in order])
 
 
@@ -74,7 +69,7 @@ def reference_loss(
     old: list[list[float]],
     mask: list[list[int]],
     trajectory: list[int],
-    advantages: Advantages,
+    advantages: grpo.Advantages,
     config: GrpoConfig,
     reference: list[list[float]],
     entropy: list[list[float]],
@@ -120,16 +115,16 @@ class TestLoss:
         # one trajectory, advantage 2, ratios 1.5 (clipped to 1.2) and 0.5 (min takes it): -(2*1.2 + 2*0.5)/2
         logprobs = torch.log(torch.tensor([[0.6, 0.2]], dtype=torch.float64))
         old = torch.log(torch.tensor([[0.4, 0.4]], dtype=torch.float64))
-        parts = grpo_loss(logprobs, old, torch.ones(1, 2), [0], one_group([2.0]), [2], CONFIG)
+        parts = grpo.grpo_loss(logprobs, old, torch.ones(1, 2), [0], one_group([2.0]), [2], CONFIG)
         assert float(parts.loss) == pytest.approx(-1.7)
         assert (parts.clip_high, parts.clip_low) == (0.5, 0.0) and parts.ratio == pytest.approx(1.0)
         # advantage -2: the pessimistic side is 1.5 itself, and 0.5 is clipped to 0.8: (2*1.5 + 2*0.8)/2
-        parts = grpo_loss(logprobs, old, torch.ones(1, 2), [0], one_group([-2.0]), [2], CONFIG)
+        parts = grpo.grpo_loss(logprobs, old, torch.ones(1, 2), [0], one_group([-2.0]), [2], CONFIG)
         assert float(parts.loss) == pytest.approx(2.3)
         assert (parts.clip_high, parts.clip_low) == (0.0, 0.5)
         # the ratio of the reply is the geometric mean sqrt(1.5 * 0.5) = 0.866
         config = CONFIG.changed(importance_sampling_level="sequence")
-        parts = grpo_loss(logprobs, old, torch.ones(1, 2), [0], one_group([2.0]), [2], config)
+        parts = grpo.grpo_loss(logprobs, old, torch.ones(1, 2), [0], one_group([2.0]), [2], config)
         assert float(parts.loss) == pytest.approx(-2 * math.sqrt(0.75))
 
     @pytest.mark.parametrize("loss_type", ["grpo", "dr_grpo"])
@@ -140,9 +135,9 @@ class TestLoss:
         trajectory = [0, 1, 1, 2, 3, 3]  # trajectories of 1, 2, 1 and 2 steps
         for seed in range(5):
             data = batch(seed)
-            advantages = group_advantages([[0.1, 0.9], [1.0, 0.2]], config)
+            advantages = grpo.group_advantages([[0.1, 0.9], [1.0, 0.2]], config)
             counts = [int(data["mask"][[s for s, o in enumerate(trajectory) if o == i]].sum()) for i in range(4)]
-            parts = grpo_loss(
+            parts = grpo.grpo_loss(
                 data["logprobs"],
                 data["old"],
                 data["mask"],
@@ -167,13 +162,13 @@ class TestLoss:
 
     def test_micro_batches_add_up_in_loss_and_gradient(self) -> None:
         data, trajectory = batch(3), [0, 1, 1, 2, 3, 3]
-        advantages = group_advantages([[0.1, 0.9, 0.3, 0.3]], CONFIG)
+        advantages = grpo.group_advantages([[0.1, 0.9, 0.3, 0.3]], CONFIG)
         counts = [int(data["mask"][[s for s, o in enumerate(trajectory) if o == i]].sum()) for i in range(4)]
 
         def gradient(cuts: list[list[int]]) -> tuple[float, torch.Tensor]:
             logprobs = data["logprobs"].clone().requires_grad_()
             losses = [
-                grpo_loss(
+                grpo.grpo_loss(
                     logprobs[cut],
                     data["old"][cut],
                     data["mask"][cut],
@@ -195,7 +190,7 @@ class TestLoss:
 
     def test_on_policy_gradient_is_minus_weighted_advantage(self) -> None:
         logprobs = torch.full((2, 3), -1.0, dtype=torch.float64, requires_grad=True)
-        parts = grpo_loss(
+        parts = grpo.grpo_loss(
             logprobs,
             logprobs.detach(),
             torch.tensor([[1, 1, 1], [1, 0, 0]]),
@@ -212,7 +207,7 @@ class TestLoss:
         data = batch(1)
         advantages, counts = one_group([1.0, -0.5, 0.3, 0.2, -1.0, 0.1]), data["mask"].sum(1).tolist()
         arguments = (list(range(6)), advantages, counts, CONFIG.changed(beta=0.1, entropy_coef=0.1))
-        clean = grpo_loss(
+        clean = grpo.grpo_loss(
             data["logprobs"],
             data["old"],
             data["mask"],
@@ -226,7 +221,7 @@ class TestLoss:
             if name != "mask"
         }
         logprobs = spoiled["logprobs"].requires_grad_()
-        dirty = grpo_loss(
+        dirty = grpo.grpo_loss(
             logprobs,
             spoiled["old"],
             data["mask"],
@@ -239,9 +234,9 @@ class TestLoss:
         assert logprobs.grad is not None and bool(torch.isfinite(logprobs.grad).all())
 
     def test_skipped_groups_give_no_gradient(self) -> None:
-        advantages = group_advantages([[1.0, 1.0], [0.0, 1.0]], CONFIG)
+        advantages = grpo.group_advantages([[1.0, 1.0], [0.0, 1.0]], CONFIG)
         logprobs = torch.full((4, 2), -1.0, requires_grad=True)
-        grpo_loss(
+        grpo.grpo_loss(
             logprobs,
             logprobs.detach(),
             torch.ones(4, 2),
@@ -257,7 +252,7 @@ class TestLoss:
     def test_stale_rollouts_are_weighed_and_capped(self) -> None:
         logprobs = torch.zeros(1, 2, dtype=torch.float64)
         behaviour = -torch.log(torch.tensor([[1.5, 9.0]], dtype=torch.float64))  # prox/behaviour = 1.5 and 9 -> 2
-        parts = grpo_loss(
+        parts = grpo.grpo_loss(
             logprobs, logprobs, torch.ones(1, 2), [0], one_group([1.0]), [2], CONFIG, behaviour_SL=behaviour
         )
         assert float(parts.loss) == pytest.approx(-(1.5 + 2.0) / 2)
@@ -269,7 +264,7 @@ class TestLoss:
         advantages, counts = one_group([1.0, -1.0, 0.5, -0.5]), [5, 10, 5, 10]
         order = random.Random(shuffle).sample(range(6), 6)
         losses = [
-            grpo_loss(
+            grpo.grpo_loss(
                 data["logprobs"][o],
                 data["old"][o],
                 data["mask"][o],
@@ -284,8 +279,8 @@ class TestLoss:
 
     def test_the_kl_estimate_is_right_on_average(self) -> None:
         p, q = torch.tensor([0.5, 0.3, 0.2]).double(), torch.tensor([0.2, 0.2, 0.6]).double()
-        advantages = Advantages((0.0,) * 3, tuple(p.tolist()), 1, 0, 0)  # each token at its own probability
-        parts = grpo_loss(
+        advantages = grpo.Advantages((0.0,) * 3, tuple(p.tolist()), 1, 0, 0)  # each token at its own probability
+        parts = grpo.grpo_loss(
             p.log().unsqueeze(1),
             p.log().unsqueeze(1),
             torch.ones(3, 1),
@@ -300,9 +295,9 @@ class TestLoss:
 
 class TestParts:
     def test_entropy_coefficient_decays(self) -> None:
-        assert entropy_coefficient(0.1, 0.5, 3) == pytest.approx(0.0125)
+        assert grpo.entropy_coefficient(0.1, 0.5, 3) == pytest.approx(0.0125)
         with pytest.raises(ValueError, match="decay"):
-            entropy_coefficient(0.1, 1.5, 3)
+            grpo.entropy_coefficient(0.1, 1.5, 3)
 
     @pytest.mark.parametrize(
         "options",
@@ -315,6 +310,6 @@ class TestParts:
     def test_missing_inputs_are_refused(self) -> None:
         arguments = (torch.zeros(1, 1), torch.zeros(1, 1), torch.ones(1, 1), [0], one_group([1.0]), [1])
         with pytest.raises(ValueError, match="reference"):
-            grpo_loss(*arguments, CONFIG.changed(beta=0.1))
+            grpo.grpo_loss(*arguments, CONFIG.changed(beta=0.1))
         with pytest.raises(ValueError, match="entropies"):
-            grpo_loss(*arguments, CONFIG.changed(entropy_coef=0.1))
+            grpo.grpo_loss(*arguments, CONFIG.changed(entropy_coef=0.1))

@@ -2,35 +2,7 @@
 
 from collections.abc import Callable
 
-from generators.proving.judge_bench.recorders.miniwob_oracles import (
-    NAMES,
-    Solver,
-    arithmetic,
-    autocomplete,
-    boxes,
-    button,
-    choose_list,
-    date,
-    dialog,
-    enter_text,
-    focus,
-    form_two,
-    link,
-    login,
-    movies,
-    named_button,
-    ordinal,
-    ordinals,
-    password_twice,
-    read_table,
-    scroll_list,
-    sequence,
-    spinner,
-    tab,
-    texts,
-    time,
-    widget,
-)
+from generators.proving.judge_bench.recorders import miniwob_oracles
 from generators.worlds.miniwob import goals
 from generators.worlds.miniwob.goals import POST_ICONS, is_field, match, quoted
 from generators.worlds.miniwob.html import OracleMiss
@@ -38,7 +10,7 @@ from generators.worlds.miniwob.miniwob_world import MiniwobNode
 from schemas.action_types import Hover
 
 
-def tab_link(s: Solver) -> None:
+def tab_link(s: miniwob_oracles.Solver) -> None:
     """Opens one tab after the other until the link is there."""
     word = quoted(s.goal)[0]
 
@@ -49,7 +21,7 @@ def tab_link(s: Solver) -> None:
     tabs = [n.place.key for n in s.all(lambda n: n.has("ui-tabs-anchor"))]
     here = 0
     for turn in range(len(tabs)):
-        s.could_be(f'"{word}"', (f'"{text}"' for text in texts(s.all(is_link))))
+        s.could_be(f'"{word}"', (f'"{text}"' for text in miniwob_oracles.texts(s.all(is_link))))
         if found := s.all(lambda n: is_link(n) and n.text == word):
             s.click(found[0])
             return
@@ -59,31 +31,31 @@ def tab_link(s: Solver) -> None:
     raise OracleMiss(f"{s.goal!r}: no link {word!r} in {len(tabs)} tabs")
 
 
-def section(s: Solver) -> None:
+def section(s: miniwob_oracles.Solver) -> None:
     s.click(s.hunt(lambda n: n.tag == "h3", "section"))
     s.press("Submit")
 
 
-def section_link(s: Solver) -> None:
+def section_link(s: miniwob_oracles.Solver) -> None:
     """Opens one section after the other; open ones are closed by the page."""
     word = quoted(s.goal)[0]
     heads = [n.place.key for n in s.all(lambda n: n.tag == "h3")]
     for head in heads:
         s.click(s.hunt(lambda n, h=head: n.place.key == h, "section"))  # type: ignore[misc]
         # Entities come from open sections only: what is folded isn't on any screen of the trace.
-        s.could_be(f'"{word}"', (f'"{text}"' for text in texts(s.all(lambda n: n.has("alink")))))
+        s.could_be(f'"{word}"', (f'"{text}"' for text in miniwob_oracles.texts(s.all(lambda n: n.has("alink")))))
         if found := s.all(lambda n: n.has("alink") and n.text == word):
             s.click(found[0])
             return
     raise OracleMiss(f"{s.goal!r}: no link {word!r} in view in {len(heads)} sections")
 
 
-def menu(s: Solver) -> None:
+def menu(s: miniwob_oracles.Solver) -> None:
     path = match(r"Select (.+)", s.goal)[1].split(">")
     for depth, word in enumerate(path):
         entries = s.all(lambda n: n.place.role == "menuitem")
         if depth + 1 == len(path):
-            s.could_be(f">{word}", (f">{text}" for text in texts(entries) if text not in path))
+            s.could_be(f">{word}", (f">{text}" for text in miniwob_oracles.texts(entries) if text not in path))
         entry = s.hunt(lambda n, w=word: n.place.role == "menuitem" and n.text == w, f"entry {word!r}", 1)  # type: ignore[misc]
         if depth + 1 == len(path):
             s.click(entry)
@@ -91,7 +63,7 @@ def menu(s: Solver) -> None:
             s.do(Hover(entry.place.centre), f'Point at "{word}"', entry)
 
 
-def button_menu(s: Solver) -> None:
+def button_menu(s: miniwob_oracles.Solver) -> None:
     word = quoted(s.goal)[1] if len(quoted(s.goal)) > 1 else ""
     if not word:
         raise OracleMiss(f"{s.goal!r}: names an icon only")
@@ -103,9 +75,9 @@ def button_menu(s: Solver) -> None:
     s.click(s.hunt(lambda n: n.place.role == "menuitem" and n.text == word, f"entry {word!r}", 1))
 
 
-def mail(s: Solver) -> None:
+def mail(s: miniwob_oracles.Solver) -> None:
     """Delete, star, answer or forward the one mail by a person."""
-    names = texts(s.all(lambda n: n.has("email-sender")))
+    names = miniwob_oracles.texts(s.all(lambda n: n.has("email-sender")))
     # Named tasks give fields; without them the goal in words is all there is.
     by = s.fields.get("by") or match(goals.SENDER, s.goal)[1]
     names_all: list[str] = s.world.page.evaluate(
@@ -135,17 +107,17 @@ def mail(s: Solver) -> None:
         s.click(s.hunt(lambda n: n.element_id == "send-reply", "send icon", 1), "Send the answer")
         return
     to = s.fields.get("to") or match(goals.RECEIVER, s.goal)[1]
-    s.could_be(to, s.rng.sample(NAMES, 3))
+    s.could_be(to, s.rng.sample(miniwob_oracles.NAMES, 3))
     s.click(s.hunt(lambda n: n.has("email-forward"), "forward button"), "Click on Forward")
     s.write(s.hunt(lambda n: n.has("forward-sender"), "receiver"), to)
     s.click(s.hunt(lambda n: n.element_id == "send-forward", "send icon", 1), "Send it")
 
 
-def search(s: Solver) -> None:
+def search(s: miniwob_oracles.Solver) -> None:
     word = quoted(s.goal)[0]
     at = int(match(goals.RESULT, s.goal)[1])
-    s.could_be(f"{ordinal(at)} search", (f"{which} search" for which in ordinals(9)))
-    s.could_be(f'"{word}"', (f'"{name}"' for name in s.rng.sample(NAMES, 2)))
+    s.could_be(f"{miniwob_oracles.ordinal(at)} search", (f"{which} search" for which in miniwob_oracles.ordinals(9)))
+    s.could_be(f'"{word}"', (f'"{name}"' for name in s.rng.sample(miniwob_oracles.NAMES, 2)))
     s.write(s.hunt(is_field, "field"), word)
     s.press("Search")
     # The page shows three results at a time.
@@ -156,9 +128,9 @@ def search(s: Solver) -> None:
     s.click(results[(at - 1) % 3])
 
 
-def posts(s: Solver) -> None:
+def posts(s: miniwob_oracles.Solver) -> None:
     """A button under the post of a user, in its menu or not; or under all or some posts of a user."""
-    action, users = quoted(s.goal)[0], texts(s.all(lambda n: n.has("username")))
+    action, users = quoted(s.goal)[0], miniwob_oracles.texts(s.all(lambda n: n.has("username")))
     user = match(goals.USER, s.goal)[1]
     every: list[str] = s.world.page.evaluate("[...document.querySelectorAll('.username')].map((n) => n.textContent)")
     # A task with a "Submit" names several posts, so one person's many posts are no obstacle.
@@ -186,12 +158,12 @@ def posts(s: Solver) -> None:
     s.press("Submit")
 
 
-def contacts(s: Solver) -> None:
+def contacts(s: miniwob_oracles.Solver) -> None:
     name, kind = match(goals.CONTACT, s.goal).groups()
     kinds = {"phone": "phone number.", "email": "email.", "address": "address."}
     s.could_be(f"their {kinds[kind]}", (f"their {words}" for other, words in kinds.items() if other != kind))
     for _ in range(5):
-        here = texts(s.all(lambda n: n.has("name")))
+        here = miniwob_oracles.texts(s.all(lambda n: n.has("name")))
         if name in here:
             s.click(s.hunt(lambda n: n.has(kind), kind))
             return
@@ -200,7 +172,7 @@ def contacts(s: Solver) -> None:
     raise OracleMiss(f"{s.goal!r}: no contact {name!r}")
 
 
-def tree(s: Solver) -> None:
+def tree(s: miniwob_oracles.Solver) -> None:
     word = quoted(s.goal)[0]
     path = s.world.page.evaluate("name => vesperTreePath(name)", word)
     if path is None:
@@ -210,61 +182,61 @@ def tree(s: Solver) -> None:
     if any(names.count(step) > 1 for step in path):
         raise OracleMiss(f"{s.goal!r}: a folder on the way has another's name")
     for step in path:
-        entries = texts(s.all(lambda n: n.has("file") or n.has("folder")))
+        entries = miniwob_oracles.texts(s.all(lambda n: n.has("file") or n.has("folder")))
         s.could_be(f'"{word}"', (f'"{text}"' for text in entries if text not in path))
         s.click(s.hunt(lambda n, w=step: (n.has("file") or n.has("folder")) and n.text == w, f"entry {step!r}"))  # type: ignore[misc]
 
 
-SOLVERS: dict[str, Callable[[Solver], None]] = {
-    "click-checkboxes-large": boxes,
-    "login-user": login,
+SOLVERS: dict[str, Callable[[miniwob_oracles.Solver], None]] = {
+    "click-checkboxes-large": miniwob_oracles.boxes,
+    "login-user": miniwob_oracles.login,
     "email-inbox-reply": mail,
     "search-engine": search,
-    "enter-password": password_twice,
+    "enter-password": miniwob_oracles.password_twice,
     "social-media-some": posts,
     "click-tab-2": tab_link,
-    "multi-layouts": movies,
+    "multi-layouts": miniwob_oracles.movies,
     "click-collapsible-2-nodelay": section_link,
-    "use-autocomplete-nodelay": autocomplete,
-    "enter-date": date,
-    "click-checkboxes": boxes,
-    "login-user-popup": login,
+    "use-autocomplete-nodelay": miniwob_oracles.autocomplete,
+    "enter-date": miniwob_oracles.date,
+    "click-checkboxes": miniwob_oracles.boxes,
+    "login-user-popup": miniwob_oracles.login,
     "email-inbox-forward": mail,
     "social-media": posts,
-    "form-sequence-2": form_two,
-    "enter-text": enter_text,
-    "use-spinner": spinner,
+    "form-sequence-2": miniwob_oracles.form_two,
+    "enter-text": miniwob_oracles.enter_text,
+    "use-spinner": miniwob_oracles.spinner,
     "click-menu-2": button_menu,
-    "read-table": read_table,
+    "read-table": miniwob_oracles.read_table,
     "phone-book": contacts,
     "navigate-tree": tree,
-    "choose-list": choose_list,
+    "choose-list": miniwob_oracles.choose_list,
     "click-tab-2-hard": tab_link,
     "email-inbox": mail,
     "social-media-all": posts,
-    "multi-orderings": movies,
-    "enter-time": time,
-    "click-option": boxes,
-    "enter-text-2": enter_text,
+    "multi-orderings": miniwob_oracles.movies,
+    "enter-time": miniwob_oracles.time,
+    "click-option": miniwob_oracles.boxes,
+    "enter-text-2": miniwob_oracles.enter_text,
     "click-menu": menu,
     "email-inbox-nl-turk": mail,
-    "simple-arithmetic": arithmetic,
-    "click-checkboxes-transfer": boxes,
-    "enter-text-dynamic": enter_text,
-    "click-scroll-list": scroll_list,
+    "simple-arithmetic": miniwob_oracles.arithmetic,
+    "click-checkboxes-transfer": miniwob_oracles.boxes,
+    "enter-text-dynamic": miniwob_oracles.enter_text,
+    "click-scroll-list": miniwob_oracles.scroll_list,
     "email-inbox-star-reply": mail,
     "click-collapsible-nodelay": section,
-    "click-button-sequence": sequence,
-    "click-dialog-2": dialog,
-    "click-link": link,
-    "click-button": button,
-    "click-tab": tab,
-    "focus-text-2": focus,
-    "click-test-2": named_button,
-    "click-widget": widget,
+    "click-button-sequence": miniwob_oracles.sequence,
+    "click-dialog-2": miniwob_oracles.dialog,
+    "click-link": miniwob_oracles.link,
+    "click-button": miniwob_oracles.button,
+    "click-tab": miniwob_oracles.tab,
+    "focus-text-2": miniwob_oracles.focus,
+    "click-test-2": miniwob_oracles.named_button,
+    "click-widget": miniwob_oracles.widget,
     "email-inbox-delete": mail,
     "email-inbox-important": mail,
-    "unicode-test": button,
+    "unicode-test": miniwob_oracles.button,
 }
 """Task → its oracle, tasks of several steps first."""
 APPS = {

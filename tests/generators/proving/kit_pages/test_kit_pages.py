@@ -10,16 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from generators.proving.kit_pages import styles
-from generators.proving.kit_pages.drawing import (
-    KitElement,
-    KitPage,
-    draw_kit_pages,
-    page_files,
-    read_kit_page,
-    read_material,
-    screen_pixels,
-)
+from generators.proving.kit_pages import drawing, styles
 from generators.proving.kit_pages.families import FAMILIES, HELD_OUT_FAMILIES, WORD
 from generators.proving.kit_pages.naming import Naming, missing, namings
 from generators.proving.kit_pages.questions import KitWindows, of_lesson
@@ -46,20 +37,20 @@ EVERYTHING = styles.Material(
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("kits") / "kits"
-    draw_kit_pages(found, [*TRAIN, *HELD])
+    drawing.draw_kit_pages(found, [*TRAIN, *HELD])
     return found
 
 
 @pytest.fixture(scope="module")
-def pages(folder: Path) -> dict[str, KitPage]:
-    return {name: read_kit_page(folder, name) for name in [*TRAIN, *HELD]}
+def pages(folder: Path) -> dict[str, drawing.KitPage]:
+    return {name: drawing.read_kit_page(folder, name) for name in [*TRAIN, *HELD]}
 
 
-def test_pages_differ_and_their_elements_show(pages: dict[str, KitPage]) -> None:
+def test_pages_differ_and_their_elements_show(pages: dict[str, drawing.KitPage]) -> None:
     assert len({hashlib.sha256(page.picture.read_bytes()).hexdigest() for page in pages.values()}) == len(pages)
     shown = hidden = 0
     for page in pages.values():
-        pixels = screen_pixels(page)
+        pixels = drawing.screen_pixels(page)
         assert pixels.shape == (page.size_px[1], page.size_px[0], 3)
         for one in page.elements:
             left, top, right, bottom = one.box
@@ -74,18 +65,21 @@ def test_pages_differ_and_their_elements_show(pages: dict[str, KitPage]) -> None
 
 def test_what_is_drawn_goes_on_and_is_drawn_the_same_again(folder: Path, tmp_path: Path) -> None:
     drawn: list[int] = []
-    draw_kit_pages(folder, TRAIN, drawn.append)
+    drawing.draw_kit_pages(folder, TRAIN, drawn.append)
     assert not drawn
-    draw_kit_pages(tmp_path / "kits", TRAIN[:2], drawn.append)
+    drawing.draw_kit_pages(tmp_path / "kits", TRAIN[:2], drawn.append)
     assert drawn == [1, 2]
     for name in TRAIN[:2]:
-        one, other = (screen_pixels(read_kit_page(some, name)) for some in (folder, tmp_path / "kits"))
+        one, other = (drawing.screen_pixels(drawing.read_kit_page(some, name)) for some in (folder, tmp_path / "kits"))
         assert np.array_equal(one, other)
-        assert page_files(folder, name)[1].read_bytes() == page_files(tmp_path / "kits", name)[1].read_bytes()
+        assert (
+            drawing.page_files(folder, name)[1].read_bytes()
+            == drawing.page_files(tmp_path / "kits", name)[1].read_bytes()
+        )
 
 
 def test_without_kits_the_browser_alone_is_enough(folder: Path) -> None:
-    found = read_material(folder)
+    found = drawing.read_material(folder)
     assert {"flat", "outlined", "underlined"} <= set(found.looks)
     assert not {"bootstrap", "bulma", "pico"} & set(found.looks)
     assert found.icons == (styles.OWN_ICONS,)
@@ -96,13 +90,13 @@ def test_a_kit_that_is_there_is_used(tmp_path: Path) -> None:
     sheet = tmp_path / "ui_kits" / "bootstrap/dist/css/bootstrap.min.css"
     sheet.parent.mkdir(parents=True)
     sheet.write_text(".btn-primary { background: #123456 !important }", encoding="utf-8")
-    draw_kit_pages(tmp_path / "kits", TRAIN)
-    assert "bootstrap" in read_material(tmp_path / "kits").looks
+    drawing.draw_kit_pages(tmp_path / "kits", TRAIN)
+    assert "bootstrap" in drawing.read_material(tmp_path / "kits").looks
     coloured = set()
     for name in TRAIN:
-        page = read_kit_page(tmp_path / "kits", name)
-        plain = json.loads(page_files(tmp_path / "kits", name)[1].read_text(encoding="utf-8"))
-        if (screen_pixels(page) == (0x12, 0x34, 0x56)).all(-1).any():
+        page = drawing.read_kit_page(tmp_path / "kits", name)
+        plain = json.loads(drawing.page_files(tmp_path / "kits", name)[1].read_text(encoding="utf-8"))
+        if (drawing.screen_pixels(page) == (0x12, 0x34, 0x56)).all(-1).any():
             coloured.add(plain["style"]["look"])
     assert coloured == {"bootstrap"}
 
@@ -124,8 +118,10 @@ def test_held_out_families_and_styles_are_never_in_training() -> None:
     assert of_lesson(TRAIN, KITS_HELD_OUT) == TRAIN  # the blind table of the gate knows nothing of them
 
 
-def element(kind: str, name: str, top: int, left: int = 200, beside: str = "", shown: bool = True) -> KitElement:
-    return KitElement(kind, name, beside, (left, top, left + 40, top + 20), shown)
+def element(
+    kind: str, name: str, top: int, left: int = 200, beside: str = "", shown: bool = True
+) -> drawing.KitElement:
+    return drawing.KitElement(kind, name, beside, (left, top, left + 40, top + 20), shown)
 
 
 def test_elements_are_named_by_text_icon_role_place_and_neighbour() -> None:
@@ -161,7 +157,7 @@ def test_what_an_edge_cuts_is_neither_asked_for_nor_said_to_be_missing() -> None
     assert missing(spelled, sibling, Random(0)) is None  # it may be part of what is written there
 
 
-def test_windows_show_their_elements_and_letters_where_they_stand(pages: dict[str, KitPage]) -> None:
+def test_windows_show_their_elements_and_letters_where_they_stand(pages: dict[str, drawing.KitPage]) -> None:
     letters = 0
     for seed, page in enumerate(pages.values()):
         window = cut(page, Random(seed))
@@ -170,7 +166,7 @@ def test_windows_show_their_elements_and_letters_where_they_stand(pages: dict[st
         screen = as_screen(page, window)
         assert screen.size_px == SIZE
         x, y = window.origin
-        assert np.array_equal(screen.pixels, screen_pixels(page)[y : y + SIZE[1], x : x + SIZE[0]])
+        assert np.array_equal(screen.pixels, drawing.screen_pixels(page)[y : y + SIZE[1], x : x + SIZE[0]])
         for one, element_ in zip(screen.elements, window.whole, strict=True):
             assert one.box == element_.box
             left, top, right, bottom = one.box
@@ -223,7 +219,7 @@ def test_without_pages_there_is_nothing_to_ask(tmp_path: Path) -> None:
         KitWindows(tmp_path, [])
 
 
-def test_running_text_is_read_and_not_asked_for(pages: dict[str, KitPage]) -> None:
+def test_running_text_is_read_and_not_asked_for(pages: dict[str, drawing.KitPage]) -> None:
     words = [one for page in pages.values() for one in page.elements if one.kind == WORD and one.shown]
     assert words
     window = PageWindow(tuple(words[:3]), (), (0, 0))
