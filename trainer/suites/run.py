@@ -14,10 +14,8 @@ from pipelines.prompts.history import HISTORY_STEPS, PROMPT_VERSIONS
 from schemas.ids import digest
 from trainer.data.rows import light_rows, screen_elements, with_pictures
 from trainer.runtime.tracking import OnEvent
-from trainer.serving.checkpoint_policy import CheckpointPolicy
 from trainer.settings.measuring import EvalConfig
 from trainer.settings.stages import CORPUS, HELDOUT
-from trainer.suites.android_world import AndroidWorldConfig, require_harness, run_android_world
 from trainer.suites.answering import CheckpointAnswers, EndpointAnswers, checkpoint_name, served_tokens, trained_agents
 from trainer.suites.latent import LatentConfig, evaluate_latent
 from trainer.suites.registry import Suite, benchmark, suite
@@ -329,11 +327,16 @@ def _kept(subject: EvaluationSubject, options: SuiteOptions, *more: str) -> Path
 def _android_world(
     known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
 ) -> dict[str, Any]:
+    # Here, as it brings the policies, which the graph doesn't load to list this suite.
+    from trainer.suites.android_world import AndroidWorldConfig, require_harness, run_android_world
+
     require_harness()
     if options.limit is not None:
         raise ValueError("--limit: suite android_world plays its tasks whole; name some of them with --only")
     subject_policy: Any = _policy(subject, options)
     if subject.checkpoint is not None:
+        from trainer.serving.checkpoint_policy import CheckpointPolicy
+
         policy: Any = CheckpointPolicy(
             subject_policy,
             temperature=options.temperature,
