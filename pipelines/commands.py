@@ -7,6 +7,7 @@ The store that makes resuming possible lies in `OUT/.store`; what is exported ar
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,10 @@ def shard_directory(
             f"{in_dir}: expected samples*.parquet with rows, as `vesper refine` writes them, found "
             + ("none with a row: nothing became gold" if paths else "no such file")
         )
+    found = Counter(table["split"].to_pylist())
+    if not found.keys() & {*splits}:
+        there = ", ".join(f"{split} {number}" for split, number in sorted(found.items()))
+        raise ValueError(f"{in_dir}: expected samples of the split {' or '.join(splits)}, found {there}; see --split")
     store = Store(out_dir / ".store")
     for picture in sorted((in_dir / "screens").glob("*/*")):
         store.put_screen(picture.read_bytes())

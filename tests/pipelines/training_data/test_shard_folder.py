@@ -104,6 +104,14 @@ def test_the_reader_takes_the_folder_in_either_layout(written: Path, tmp_path: P
         ShardReader.from_paths([tmp_path / "none"])
 
 
+def test_a_split_without_a_sample_is_an_error_that_says_which_there_are(tmp_path: Path) -> None:
+    given = plain_folder(gold(tmp_path / "home"), tmp_path / "gold")
+    samples = pq.read_table(given / "samples.parquet")
+    pq.write_table(samples.filter(pa.compute.field("split") == "train"), given / "samples.parquet")
+    with pytest.raises(ValueError, match=r"expected samples of the split validation or test, found train \d+; see"):
+        shard_directory(given, tmp_path / "out", ("validation", "test"))
+
+
 def test_the_card_says_what_the_samples_are(written: Path) -> None:
     card = (written / "README.md").read_text()
     assert card.startswith("---\nconfigs:\n") and "| `images` |" in card and "| source | toy" in card
