@@ -132,9 +132,7 @@ def shard_directory(
         store.put_screen(picture.read_bytes())
     _samples_as_gold(store, paths)
     manifest = build_shards(store, [SOURCE], splits=splits, execution=execution)
-    if not manifest.checks_passed:
-        failed = "; ".join(f"{c.name}: found {c.found}, expected {c.expected}" for c in manifest.checks if not c.passed)
-        raise ValueError(f"shards of {in_dir}: {failed}")
+    refuse_failed(manifest, f"shards of {in_dir}")
     folder = out_dir / DATA
     for stale in (*folder.glob("*.parquet"), *(out_dir / "shards").glob("*.parquet")):  # where they once lay
         stale.unlink()
@@ -153,6 +151,13 @@ def shard_directory(
             "data_version": manifest.data_version,
         },
     )
+
+
+def refuse_failed(manifest: Manifest, what: str) -> None:
+    """Raise `ValueError` with what was found and expected where a check of a stage failed that blocks in the graph."""
+    if not manifest.checks_passed:
+        failed = "; ".join(f"{c.name}: found {c.found}, expected {c.expected}" for c in manifest.checks if not c.passed)
+        raise ValueError(f"{what}: {failed}")
 
 
 def _samples_as_gold(store: Store, paths: Sequence[Path]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from pipelines.commands import SOURCE, write_report
+from pipelines.commands import SOURCE, refuse_failed, write_report
 from pipelines.engines.run_parts import Execution
 from pipelines.extensions import is_outside
 from pipelines.store import Store
@@ -39,7 +39,7 @@ def judge_directory(
     `dual`: the rules review every step first and the judge arbitrates (`quality.refinement.dual_review`), which writes
     `candidates.parquet`, rows of `steps` for gold, and `disputes.jsonl`, which judges can learn from.
 
-    Raises `ValueError` on bad input, `ModelError` if a model fails.
+    Raises `ValueError` on bad input, and where a check of the verdicts fails; `ModelError` if a model fails.
     """
     config = with_cache(config, out_dir)
     chosen, store = build_judge(config), Store(out_dir / ".store")
@@ -58,7 +58,9 @@ def judge_directory(
     # Under the judge's own name, as what it has to say differs from judge to judge.
     if own := report_of(chosen):
         report[chosen.name] = own
-    return write_report(out_dir, report)
+    write_report(out_dir, report)
+    refuse_failed(manifest, f"verdicts of {in_dir}")
+    return report
 
 
 def _dual(part: SourcePart, judge: Judge, out_dir: Path) -> dict[str, int]:
