@@ -1,11 +1,12 @@
 """`vesper` on ranks of CPUs whose model accelerate shards, as a script for torchrun.
 
 accelerate shards on accelerators alone: on CPU ranks it takes its FSDP settings and runs DDP. Here the ranks pass for
-GPUs where it decides that, and nowhere else.
+GPUs where it decides that, and nowhere else. With $DIE_AFTER the first rank is gone once that step's state is saved.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -14,6 +15,7 @@ import accelerate.state
 from accelerate.utils import DistributedType
 
 from dagster_project.cli import main
+from trainer.midtrain import trl_engine
 
 _begin = accelerate.state.PartialState.__init__
 _shard = accelerate.accelerator.fsdp2_prepare_model
@@ -32,7 +34,17 @@ def _told(accelerator: Any, model: Any) -> Any:
     return made
 
 
+_save = trl_engine._Follow.on_save
+
+
+def _die(self: Any, args: Any, state: Any, control: Any, **more: Any) -> None:
+    _save(self, args, state, control, **more)
+    if os.environ["RANK"] == "0" and os.environ.get("DIE_AFTER") == str(state.global_step):
+        os._exit(9)
+
+
 if __name__ == "__main__":
+    trl_engine._Follow.on_save = _die  # type: ignore[method-assign]
     accelerate.state.PartialState.__init__ = _as_gpus
     accelerate.accelerator.fsdp2_prepare_model = _told
     sys.exit(main(sys.argv[1:]))

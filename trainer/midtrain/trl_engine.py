@@ -1,6 +1,6 @@
 """Mid-training by TRL's `SFTTrainer`: the same micro-batches and the same loss, run by accelerate.
 
-What comes with it: FSDP2 and DeepSpeed by accelerate's own configuration (`accelerate launch -m dagster_project.cli
+What comes with it: FSDP2 by accelerate's own configuration (`accelerate launch -m dagster_project.cli
 train …`), a fused head that never holds all logits, kernels and trackers of the Hugging Face stack. Rows, their order,
 bad rows, packing, loss weights, schedule and validation are those of our own loop (`trainer.midtrain.train`), which
 stays the reference: on one process both give the same losses (docs/decisions/engines.md).
@@ -59,6 +59,8 @@ FSDP = "ACCELERATE_USE_FSDP"
 """What accelerate's launcher says to its processes."""
 RUN = "run.json"
 """Beside the saved states: the digest of the run that they are of."""
+FSDP_WEIGHTS = "pytorch_model_fsdp_0"
+"""In a saved state of accelerate's FSDP."""
 
 
 def train(
@@ -110,7 +112,7 @@ def train(
     given, in_parts = model, group.world > 1 and bool(arguments.fsdp or parse_flag_from_env(FSDP))
     if in_parts and group.first:
         model = copy.deepcopy(given)
-    begin = _saved(folder, digest)
+    begin = _saved(folder, digest, in_parts)
     with deterministic(device, config.threads), Tracker(state_dir if group.first else None, begin.step) as tracker:
         run = _Follow(model, processor, config, validation, begin, tracker, on_event)
         trainer = StreamTrainer(
@@ -198,15 +200,24 @@ class _Begin:
         return len(self.curve.steps)
 
 
-def _saved(folder: Path | None, digest: str) -> _Begin:
-    """The last whole state of this very run."""
+def _saved(folder: Path | None, digest: str, in_parts: bool) -> _Begin:
+    """The last whole state of this very run. Raises `ValueError` where FSDP saved it and doesn't train now, or the
+    other way round."""
     if folder is None or not (folder / RUN).is_file():
         return _Begin()
     if json.loads((folder / RUN).read_text(encoding="utf-8")) != digest:
         return _Begin()
     # `on_save` writes the stream's place last, so a state without it was killed half-way
     states = [path.parent for path in folder.glob(f"checkpoint-*/{STREAM}")]
-    return _Begin(max(states, key=lambda path: int(path.name.rpartition("-")[2]), default=None))
+    last = max(states, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+    # transformers tells the one case without a remedy, and fails in the other with a missing file
+    if last is not None and (last / FSDP_WEIGHTS).is_dir() != in_parts:
+        saved, now = ("by FSDP", "without") if not in_parts else ("without FSDP", "by it")
+        raise ValueError(
+            f"engine trl: the state {last} was saved {saved}, and this run trains {now}: go on as it began, or remove "
+            f"{folder} to begin anew"
+        )
+    return _Begin(last)
 
 
 class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types

@@ -70,9 +70,10 @@ def test_one_process_and_two_ranks_have_the_losses_of_our_own_loop(home: Path, t
 
 
 def test_two_ranks_share_a_model_by_accelerates_fsdp2(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the configuration that the pages name, read by accelerate's own launcher."""
+    """By the configuration that the pages name, read by accelerate's own launcher. They are killed after the first
+    step, go on from what each of them had saved, and end as a process that nothing befell."""
     from accelerate.commands.launch import _validate_launch_command, launch_command_parser
     from accelerate.utils.launch import prepare_multi_gpu_env
 
@@ -81,14 +82,23 @@ def test_two_ranks_share_a_model_by_accelerates_fsdp2(
     losses, scores = {}, {}
     for name in ("own", "parts"):
         copy = shutil.copytree(home, tmp_path / name, symlinks=True)
-        given = ["mid_trained", "--config", json.dumps(_settings(engine="trl")), "--home", str(copy)]
+        given = ["mid_trained", "--config", json.dumps(_settings(engine="trl", save_steps=1)), "--home", str(copy)]
         if name == "own":
             assert main(["train", *given]) == 0
         else:
             for key, value in environment.items():
                 if key.startswith(("FSDP_", "ACCELERATE_")):
                     monkeypatch.setenv(key, value)
-            told = torchrun(ROOT / "tests" / "support" / "fsdp_on_cpus.py", "train", *given)
+            script = ROOT / "tests" / "support" / "fsdp_on_cpus.py"
+            monkeypatch.setenv("DIE_AFTER", "1")
+            with pytest.raises(AssertionError, match="exitcode *: 9"):
+                torchrun(script, "train", *given)
+            with monkeypatch.context() as alone:
+                alone.setenv("ACCELERATE_USE_FSDP", "false")
+                assert main(["train", *given]) == 2
+            assert "was saved by FSDP, and this run trains without" in capsys.readouterr().err
+            monkeypatch.delenv("DIE_AFTER")
+            told = torchrun(script, "train", *given)
             held = [tuple(map(int, found)) for found in re.findall(r"holds (\d+) of (\d+) weights", told)]
             assert len(held) == 2 and all(0.4 * whole < some < 0.6 * whole for some, whole in held), told
         losses[name], scores[name] = _steps(copy), _validation(copy)
