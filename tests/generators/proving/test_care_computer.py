@@ -48,10 +48,10 @@ def test_a_file_that_is_gone_or_says_something_else_is_altered() -> None:
     assert meets({"files": []}, condition)
 
 
-@pytest.mark.slow(seconds=80)
+@pytest.mark.slow(seconds=50)
 @pytest.mark.real_parts
 @pytest.mark.skipif(bool(find_missing()), reason=f"apt-get install {' '.join(find_missing())}")
 def test_agents_land_where_they_belong_in_real_programs() -> None:
     with open_world("care/computer", size=(1024, 768)) as world:
-        for variant in VARIANTS:
+        for variant in ("yes", "twin"):  # a user who says no ends them as the phone's tests do
             assert faults(world, made("computer.save_as", 1, variant)) == []
