@@ -38,6 +38,7 @@ from trainer.midtrain.schedule import learning_rate
 from trainer.midtrain.train import Curve, labelled, report, run_digest, speed
 from trainer.modeling.adapters import only_adapters
 from trainer.modeling.batches import Batch, Row
+from trainer.modeling.flops import batch_flops, utilisation
 from trainer.modeling.kernels import Kernels
 from trainer.modeling.model import freeze_vision, recompute
 from trainer.modeling.processor import Processor
@@ -59,8 +60,6 @@ FSDP = "ACCELERATE_USE_FSDP"
 """What accelerate's launcher says to its processes."""
 RUN = "run.json"
 """Beside the saved states: the digest of the run that they are of."""
-FSDP_WEIGHTS = "pytorch_model_fsdp_0"
-"""In a saved state of accelerate's FSDP."""
 
 
 def train(
@@ -201,17 +200,15 @@ class _Begin:
 
 
 def _saved(folder: Path | None, digest: str, in_parts: bool) -> _Begin:
-    """The last whole state of this very run. Raises `ValueError` where FSDP saved it and doesn't train now, or the
-    other way round."""
-    if folder is None or not (folder / RUN).is_file():
-        return _Begin()
-    if json.loads((folder / RUN).read_text(encoding="utf-8")) != digest:
+    """The last whole state of this very run. Raises `ValueError` where FSDP saved it and isn't used, or vice versa."""
+    kept = folder / RUN if folder is not None else None
+    if kept is None or not kept.is_file() or json.loads(kept.read_text(encoding="utf-8")) != digest:
         return _Begin()
     # `on_save` writes the stream's place last, so a state without it was killed half-way
-    states = [path.parent for path in folder.glob(f"checkpoint-*/{STREAM}")]
+    states = [path.parent for path in kept.parent.glob(f"checkpoint-*/{STREAM}")]
     last = max(states, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
     # transformers tells the one case without a remedy, and fails in the other with a missing file
-    if last is not None and (last / FSDP_WEIGHTS).is_dir() != in_parts:
+    if last is not None and (last / "pytorch_model_fsdp_0").is_dir() != in_parts:
         saved, now = ("by FSDP", "without") if not in_parts else ("without FSDP", "by it")
         raise ValueError(
             f"engine trl: the state {last} was saved {saved}, and this run trains {now}: go on as it began, or remove "
@@ -238,11 +235,13 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
         self._tracker, self._on_event = tracker, on_event
         self._bad_before, self._torn = begin.curve.bad_rows, 0
         self._tokens = sum(step["tokens"] for step in begin.curve.steps)
-        self._sums, self._place, self._began = [0.0, 0.0, 0.0, 0.0], begin.place, 0.0
+        self._sums, self._place, self._began = [0.0] * 5, begin.place, 0.0
 
     def reads(self, step: StepBatches) -> None:
         """A step's rows were read."""
-        self._place, self._sums, self._began = step.after, [0.0, 0.0, 0.0, float(step.torn)], time.perf_counter()
+        frozen = self.config.freeze_vision
+        flops = sum(batch_flops(self._model.config, one, frozen_tower=frozen) for one in step.batches if one.samples)
+        self._place, self._sums, self._began = step.after, [0, 0, 0, step.torn, flops], time.perf_counter()
 
     def add(self, loss: torch.Tensor, counts: torch.Tensor) -> None:
         """A micro-batch's part of the loss, and its tokens and samples."""
@@ -270,7 +269,7 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
         # the trainer logs other things by this hook, too
         if logs is None or "loss" not in logs:
             return
-        loss, tokens, samples, torn = _ranks(args).sums(self._sums)
+        loss, tokens, samples, torn, flops = _ranks(args).sums(self._sums)
         self._torn += int(torn)
         row = {
             "step": state.global_step,
@@ -285,8 +284,9 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
         self.curve.bad_rows = self._bad_before + self._place.bad + self._torn
         seconds = time.perf_counter() - self._began
         self._tokens += int(tokens)
-        done = {"num_tokens": self._tokens, "bad_rows": self.curve.bad_rows}
-        self._report(args, {"kind": "step", **row, **speed(row, seconds), "steps": self.config.max_steps, **done})
+        done = {"num_tokens": self._tokens, "bad_rows": self.curve.bad_rows, "steps": self.config.max_steps}
+        pace = speed(row, seconds) | utilisation(flops, seconds, args.device, _ranks(args).world)
+        self._report(args, {"kind": "step", **row, **pace, **done})
         every = self.config.eval_steps
         if self._validation and (row["step"] == self.config.max_steps or (every and row["step"] % every == 0)):
             self._validate(args, state.global_step)

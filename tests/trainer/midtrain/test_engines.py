@@ -49,13 +49,19 @@ def test_both_engines_go_through_the_same_losses(
 ) -> None:
     rows = [*rows[:6], {**rows[6], "images": [b"broken"]}, *rows[7:]]
     config = CONFIG.changed(**other)
-    (own, before), (trl, after) = (run(name, model, processor, rows, config) for name in ("own", "trl"))
+    told: dict[str, list[dict[str, Any]]] = {"own": [], "trl": []}
+    (own, before), (trl, after) = (
+        run(name, model, processor, rows, config, on_event=told[name].append) for name in told
+    )
     assert losses(after) == pytest.approx(losses(before), abs=1e-4)
     assert losses(before)[-1] < losses(before)[0]
     same = ("step", "tokens", "samples", "learning_rate")
     assert [[s[key] for key in same] for s in after.steps] == [[s[key] for key in same] for s in before.steps]
     assert [s["grad_norm"] for s in after.steps] == pytest.approx([s["grad_norm"] for s in before.steps], rel=1e-3)
     assert after.bad_rows == before.bad_rows
+    # the work of a token, whatever time it took
+    work = [[e["tflops"] / e["tokens_per_s"] for e in told[name] if e["kind"] == "step"] for name in told]
+    assert len(work[0]) == 4 and work[1] == pytest.approx(work[0], rel=1e-6)
     assert [v["all"] for v in after.validation] == pytest.approx([v["all"] for v in before.validation], abs=1e-3)
     assert [v["step"] for v in after.validation] == [0, 2, 4]
     for one, other_one in zip(own.state_dict().values(), trl.state_dict().values(), strict=True):
