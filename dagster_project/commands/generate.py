@@ -14,7 +14,7 @@ from dagster_project.commands.step_check_option import add_step_check, checked
 from generators.execution.device_sources import DevicePlaces, open_pool
 from generators.execution.journal import SUFFIX, read_journal
 from generators.generation.app_document import document
-from generators.generation.feedback import require_verified, rounds_to_make
+from generators.generation.feedback import known_before, require_verified, rounds_to_make
 from generators.generation.learned import learned
 from generators.generation.loop import LoopConfig, LoopParts
 from generators.generation.proposing.openai_proposer import OpenAIProposer
@@ -32,6 +32,7 @@ from generators.policies.profiles.profile import load_profile
 from generators.policies.propose_and_judge import ModelJudge
 from generators.policies.registry import POLICIES as KNOWN
 from generators.policies.registry import build_policy, with_proposals
+from generators.policies.surveying import survey_of
 from generators.worlds.desktop.manuals import passages
 from pipelines.home import named_home
 from pipelines.store import Store
@@ -40,7 +41,7 @@ from schemas.action_types import ACTION_SPACE, SPACES
 from trainer.serving.checkpoint_policy import checkpoint_policies
 
 EXAMPLE = "vesper generate --rounds 2 --tasks 12 --targets 8"
-POLICIES = ("scripted", "openai", "explorer", "checkpoint")
+POLICIES = ("scripted", "openai", "explorer", "surveyor", "checkpoint")
 COLUMNS = ("executed", "verified", "yield", "feasible", "policy success", "true yield", "false positives")
 
 
@@ -212,6 +213,8 @@ def generate(options: argparse.Namespace) -> int:
         raise ValueError(f"--rounds, --workers: expected at least 1, found {options.rounds} and {options.workers}")
     if options.demonstrations < 0:
         raise ValueError(f"--demonstrations: expected 0 or more, found {options.demonstrations}")
+    if options.policy == "surveyor" and (options.actions > 1 or options.check_steps):
+        raise ValueError("--policy surveyor: expected neither --actions nor --check-steps, as it draws no replies")
     # Only what makes the data: how it is run stays out, or other workers would be another round.
     config = LoopConfig(
         ground=options.ground,
@@ -235,6 +238,7 @@ def generate(options: argparse.Namespace) -> int:
     with _parts(options, store) as (parts, policies):
         for number in islice(rounds_to_make(store), options.rounds):
             # Each round anew, as demonstrations come from the rounds before it.
+            policies = _surveying(store, number, config) if options.policy == "surveyor" else policies
             acting = shown(policies, store, number, options.demonstrations, feedback=config.feedback)
             built = run_round(store, number, config, replace(parts, policies=_always(acting)))
             values = "".join(f"{_shown(built.counts[name]):>16}" for name in COLUMNS)
@@ -253,6 +257,13 @@ def generate(options: argparse.Namespace) -> int:
             if not built.checks_passed:
                 return 1
     return 0
+
+
+def _surveying(store: Store, number: int, config: LoopConfig) -> PolicyMaker:
+    """The surveyor, going on from what the rounds that this one learns from saw of each target."""
+    before = known_before(store, number) if config.feedback else {}
+    seen = learned(store, list(before.values())).explorations
+    return build_policy("surveyor", surveys={target: survey_of(found) for target, found in seen.items()})
 
 
 def _always(policies: PolicyMaker) -> Callable[[LoopConfig], PolicyMaker]:

@@ -26,6 +26,7 @@ from generators.policies.policy import CannotDo, Policy
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.propose_and_judge import ProposalJudge, ProposeAndJudge, RuleJudge, name_with_proposals
 from generators.policies.scripted_agent import ERRORS, ScriptedAgent, scripted_name
+from generators.policies.surveying import Survey, SurveyingPolicy
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from generators.worlds.app_tasks import work_of
@@ -128,6 +129,12 @@ def explorer(turns: int = 12) -> PolicyMaker:
     return PolicyMaker(ExploringPolicy.name, lambda contract, world: ExploringPolicy(turns))
 
 
+def surveyor(turns: int = 40, surveys: Mapping[str, Survey] | None = None) -> PolicyMaker:
+    """The policy that goes where something is new; `surveys`: target → what earlier rounds saw of it."""
+    known = surveys or {}
+    return PolicyMaker(SurveyingPolicy.name, lambda contract, _: SurveyingPolicy(turns, known.get(contract.target)))
+
+
 def openai(
     base_url: str,
     model: str,
@@ -169,6 +176,7 @@ def openai(
 
 POLICIES: dict[str, Callable[..., PolicyMaker]] = {
     "explorer": explorer,
+    "surveyor": surveyor,
     "openai": openai,
     "scripted": scripted,
     **{temper: partial(care_agents, temper) for temper in TEMPERS},

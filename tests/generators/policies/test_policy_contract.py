@@ -82,6 +82,7 @@ def members(server: ReplyServer) -> dict[str, PolicyMaker]:
             "scripted", paths=lambda contract: [RecordedStep(Click((5, 5)), "link", "x")]
         ),
         "explorer": registry.build_policy("explorer", turns=4),
+        "surveyor": registry.build_policy("surveyor", turns=4),
         "openai": registry.build_policy("openai", **quick, temperature=1.0),
         "openai-thinking": registry.build_policy(
             "openai", **quick, thinking=True, history="think_action", append_enter_after_type=True
@@ -102,6 +103,7 @@ def members(server: ReplyServer) -> dict[str, PolicyMaker]:
         "scripted",
         "recorded",
         "explorer",
+        "surveyor",
         "openai",
         "openai-thinking",
         "demonstrations",

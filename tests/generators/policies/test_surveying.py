@@ -1,0 +1,66 @@
+"""The surveyor goes where something is new, and goes on from what earlier rounds saw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.app_documents import explored
+from bench.exploring import RandomWalk, found
+from generators.policies.policy import PastTurn, PolicyView
+from generators.policies.surveying import Survey, SurveyingPolicy, survey_of
+from generators.tasks.world_interface import ScreenElement
+from schemas.action_types import Click, Finished, PressBack, Type
+
+MENU = tuple(ScreenElement((left, 0, left + 100, 100), "link", f"{left}", "", "") for left in (0, 200, 400))
+FIELD = (ScreenElement((0, 0, 100, 100), "textbox", "", "Your name", ""),)
+
+
+def seen(policy: SurveyingPolicy, elements: tuple[ScreenElement, ...]) -> object:
+    return policy.decide(PolicyView("look", b"", (100, 100), "web", (), elements)).action
+
+
+def test_what_was_done_elsewhere_is_less_new_and_what_was_done_here_is_left() -> None:
+    policy = SurveyingPolicy()
+    policy.begin("look", "web", 0)
+    done = [seen(policy, MENU) for _ in range(4)]
+    assert set(done) == {Click((50, 50)), Click((250, 50)), Click((450, 50)), PressBack()}
+    # The same menu on another screen, beside one link that was never clicked.
+    fresh = ScreenElement((600, 0, 700, 100), "link", "new", "", "")
+    assert seen(policy, (*MENU, fresh)) == Click((650, 50))
+
+
+def test_an_episode_leaves_its_survey_and_begin_forgets_it() -> None:
+    policy = SurveyingPolicy(turns=1)
+    policy.begin("look", "web", 0)
+    first = seen(policy, MENU)
+    policy.begin("look", "web", 0)
+    assert seen(policy, MENU) == first and policy.survey == Survey()
+    going_on = SurveyingPolicy(survey=policy.seen)
+    going_on.begin("look", "web", 0)
+    assert seen(going_on, MENU) != first
+    with pytest.raises(ValueError, match="at least 1 turn, found 0"):
+        SurveyingPolicy(0)
+
+
+def test_it_types_into_the_field_that_has_the_focus_and_ends_after_its_turns() -> None:
+    policy = SurveyingPolicy(turns=2)
+    policy.begin("look", "web", 0)
+    clicked = PastTurn(Click((50, 50)))
+    kinds = {type(policy.decide(PolicyView("look", b"", (9, 9), "web", (clicked,), FIELD)).action) for _ in range(3)}
+    assert Type in kinds
+    assert policy.decide(PolicyView("look", b"", (9, 9), "web", (clicked, clicked), FIELD)).action == Finished()
+
+
+def test_rounds_leave_surveys_of_what_they_saw(tmp_path: Path) -> None:
+    [(_, graph)] = explored(1, tmp_path).explorations.items()
+    survey = survey_of(graph)
+    assert len(survey.led) > 10 and set(survey.led) <= set(survey.tried)
+    assert all(key in survey.options[here] or key[0] == "type" for here, key in survey.led)
+    assert set(survey.led.values()) <= set(survey.options)
+
+
+def test_it_finds_more_than_a_walk_by_chance() -> None:
+    walked, surveyed = (found(make, 0, 2) for make in (lambda: RandomWalk(40), SurveyingPolicy))
+    assert surveyed[0] > 1.3 * walked[0] and surveyed[1] > walked[1]
