@@ -6,7 +6,8 @@ and name, never by a place, so that scripts of such lines run where the layout i
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from generators.policies.exploration import FIELDS, Exploration
 from generators.tasks.world_interface import ScreenElement, World, WorldError
@@ -19,6 +20,8 @@ from schemas.ids import canonical_json
 _TEXT = r'("(?:[^"\\]|\\.)*")'
 _LINE = re.compile(rf"(?:click|type {_TEXT} into) (\S+) {_TEXT}(?: #(\d+))?")
 MOST_CHANGES = 3
+SURE = 2
+"""How often an action must have led to the same screen to be sure."""
 
 
 def selector_of(action: Action, elements: Sequence[ScreenElement]) -> str:
@@ -57,43 +60,55 @@ def run_script(lines: Sequence[str], world: World, start: Mapping[str, object]) 
     return seen
 
 
-def effects(exploration: Exploration) -> dict[int, dict[str, list[int]]]:
-    """Screen → what was done there, as a line of a script → the screens that it led to, each once."""
-    found: dict[int, dict[str, list[int]]] = {}
+def lines_of(exploration: Exploration) -> list[tuple[int, str]]:
+    """(screen, line of a script) of each way. Where typing goes no screen shows: it is one line with the click before
+    it, on the screen of that click."""
+    found: list[tuple[int, str]] = []
     field, focused = "", 0
     for way in exploration.ways:
         action, source = parse(way.action), way.source
-        # The agent's own words do nothing to an app.
-        if isinstance(action, Finished | CallUser):
-            continue
         selector = selector_of(action, exploration.screens[source].elements)
         line = f"click {selector}" if selector else way.action
-        # Where typing goes no screen shows: it is one line with the click before it.
         if isinstance(action, Type) and field:
             line, source = f"type {canonical_json(action.content)} into {field}", focused
         field, focused = (selector, source) if way.role in FIELDS else ("", 0)
-        led = found.setdefault(source, {}).setdefault(line, [])
-        led += [way.target] if way.target not in led else []
+        found.append((source, line))
     return found
 
 
-def scripts(exploration: Exploration, led: Mapping[int, Mapping[str, Sequence[int]]]) -> dict[int, tuple[str, ...]]:
-    """Screen → the shortest script from the start that leads there by actions that never led anywhere else."""
+def effects(exploration: Exploration) -> dict[int, dict[str, Counter[int]]]:
+    """Screen → what was done there, as a line of a script → how often it led to which screens."""
+    found: dict[int, dict[str, Counter[int]]] = {}
+    for way, (source, line) in zip(exploration.ways, lines_of(exploration), strict=True):
+        # The agent's own words do nothing to an app.
+        if not isinstance(parse(way.action), Finished | CallUser):
+            found.setdefault(source, {}).setdefault(line, Counter())[way.target] += 1
+    return found
+
+
+def scripts(exploration: Exploration) -> dict[int, tuple[str, ...]]:
+    """Screen → a script from the start that leads there: the shortest one by actions that several times led nowhere
+    else, or else the way that a run took, for an action may depend on what no screen shows."""
     reached: dict[int, tuple[str, ...]] = {one.number: () for one in exploration.screens if not one.way}
     # Breadth first: the queue grows while it is gone through, so that shorter scripts come first.
-    queue = list(reached)
+    led, queue = effects(exploration), list(reached)
     for here in queue:
         for line, targets in led.get(here, {}).items():
-            if len(targets) == 1 and targets[0] not in reached:
-                reached[targets[0]] = (*reached[here], line)
-                queue.append(targets[0])
+            [(target, times), *others] = targets.most_common()
+            if times >= SURE and not others and target not in reached:
+                reached[target] = (*reached[here], line)
+                queue.append(target)
+    said = [line for _, line in lines_of(exploration)]
+    for place, way in enumerate(exploration.ways):
+        length = len(exploration.screens[way.target].way)
+        reached.setdefault(way.target, tuple(said[place + 1 - length : place + 1]))
     return reached
 
 
 def document(name: str, exploration: Exploration) -> str:
     """The document in Markdown. What pages say stands in it escaped."""
     led = effects(exploration)
-    reached, texts = scripts(exploration, led), [_shown(one.elements) for one in exploration.screens]
+    reached, texts = scripts(exploration), [_shown(one.elements) for one in exploration.screens]
     out = [f"# {markdown_text(name)}\n\n{len(texts)} screens, {sum(map(len, led.values()))} actions that were tried.\n"]
     for screen in exploration.screens:
         number, way = screen.number, reached.get(screen.number)
@@ -114,7 +129,7 @@ def _shown(elements: Sequence[ScreenElement]) -> list[str]:
     return list(dict.fromkeys(text for one in ordered if (text := one.text or one.name)))
 
 
-def _effect(source: int, targets: Sequence[int], texts: Sequence[Sequence[str]]) -> str:
+def _effect(source: int, targets: Iterable[int], texts: Sequence[Sequence[str]]) -> str:
     """The screens that an action led to, and the first texts that are new there; several: it depends on what isn't
     seen."""
     said = []

@@ -23,8 +23,6 @@ GAMMA, FADING = 0.5, 0.9
 """Worth of what lies a step away, and of a way that was gone once more."""
 SWEEPS = 6
 """Passes over the known ways in which worth travels back; further away it is 1/64."""
-TEXTS = 2
-"""Texts that are tried in a field."""
 Key = tuple[str, str, int]
 """What can be done on a screen: a role and name with its number among equals, ("type", field, n), ("back", "", 0)."""
 
@@ -51,7 +49,7 @@ class Survey:
         return here
 
     def take(self, here: str, key: Key) -> tuple[str, Key]:
-        """An action is taken."""
+        """An action is taken, there."""
         self.tried[here, key] += 1
         self.done[key[:2]] += 1
         return here, key
@@ -81,7 +79,7 @@ def actions_of(elements: Sequence[ScreenElement], focused: ScreenElement | None,
             role, name = element.role, element.name or element.text
             found[role, name, sum(key[:2] == (role, name) for key in found)] = click_on(element)
     if focused is not None:
-        texts = worth_typing(focused.name, elements, rng)[:TEXTS]
+        texts = worth_typing(focused.name, elements, rng)[:2]
         found |= {("type", focused.name, number): Type(text) for number, text in enumerate(texts)}
     return found | {("back", "", 0): PressBack()}
 

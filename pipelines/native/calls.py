@@ -29,30 +29,8 @@ from pipelines.mapping.card import Loss
 from pipelines.mapping.items import ItemError, bad_values, is_text, whole_number
 from pipelines.mapping.points import fraction_point
 from pipelines.native.pyautogui import PyAutoGuiCall, parse_script
+from schemas import action_types
 from schemas.action_types import scroll_direction, speaks
-from schemas.actions import (
-    ACTION_SPACE,
-    Action,
-    ActionSpace,
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    Hover,
-    Launch,
-    LongPress,
-    Point,
-    PressBack,
-    PressHome,
-    PressRecent,
-    RightClick,
-    Scroll,
-    SelectOption,
-    Type,
-    Wait,
-    pressed,
-)
 
 MODULES = frozenset({"", "pyautogui", "mobile", "browser", "computer"})
 OTHER = "other calls"
@@ -71,15 +49,15 @@ ALIASES = {
     "sleep": "wait",
     "longPress": "long_press",
 }
-POINTED: Mapping[str, Callable[[Point], Action]] = {
-    "click": Click,
-    "double_click": DoubleClick,
-    "long_press": LongPress,
-    "move_mouse": Hover,
-    "right_click": RightClick,
+POINTED: Mapping[str, Callable[[action_types.Point], action_types.Action]] = {
+    "click": action_types.Click,
+    "double_click": action_types.DoubleClick,
+    "long_press": action_types.LongPress,
+    "move_mouse": action_types.Hover,
+    "right_click": action_types.RightClick,
 }
 NONE = frozenset({"middleClick", "go_forward", "keyDown", "keyUp", "dragTo", "tripleClick"})
-IN_V2: Mapping[str, type] = {"right_click": RightClick, "select_option": SelectOption}
+IN_V2: Mapping[str, type] = {"right_click": action_types.RightClick, "select_option": action_types.SelectOption}
 """Calls that have a counterpart where the space has these."""
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(POINTED, ("x", "y", "clicks", "interval", "button", "duration")),
@@ -157,7 +135,7 @@ class Vocabulary:
 
     flip_vertical: bool = False
     page_positive: str = "up"
-    space: ActionSpace = ACTION_SPACE
+    space: action_types.ActionSpace = action_types.ACTION_SPACE
 
 
 def read_calls(text: str, vocabulary: Vocabulary) -> MappedAction:
@@ -190,20 +168,20 @@ def _one(call: PyAutoGuiCall, vocabulary: Vocabulary) -> MappedAction:
         return MappedAction((POINTED[name](_xy(call, name)),), name, False, ())
     reader = _READERS.get(name)
     if reader is None:
-        known = sorted(name for name in _READERS if speaks(vocabulary.space, IN_V2.get(name, Click)))
+        known = sorted(name for name in _READERS if speaks(vocabulary.space, IN_V2.get(name, action_types.Click)))
         raise ItemError(f"unknown_action:{call.name[:60]}", f"known are {', '.join(known)}", OTHER)
     with bad_values(name):
         return reader(call, name, vocabulary)
 
 
-def _meant(call: PyAutoGuiCall, name: str, space: ActionSpace) -> str:
+def _meant(call: PyAutoGuiCall, name: str, space: action_types.ActionSpace) -> str:
     """click(clicks=2) is a double click, click(button='right') a right click, where the space has one."""
     button, clicks = call.kwargs.get("button", "left"), call.kwargs.get("clicks", 1)
     if name == "click" and clicks == 2:
         name = "double_click"
     elif clicks not in (1, 2) or isinstance(clicks, bool):
         raise ItemError("bad_value", f"{name}: clicks={clicks!r:.40}", name)
-    if name == "click" and button in ("right", "secondary") and speaks(space, RightClick):
+    if name == "click" and button in ("right", "secondary") and speaks(space, action_types.RightClick):
         return "right_click"
     if name == "right_click" and button in ("right", "secondary"):
         return name
@@ -231,7 +209,7 @@ def _argument(call: PyAutoGuiCall, place: int, *names: str) -> Any:
     return call.args[place] if place < len(call.args) else None
 
 
-def _xy(call: PyAutoGuiCall, word: str) -> Point:
+def _xy(call: PyAutoGuiCall, word: str) -> action_types.Point:
     return fraction_point([_argument(call, 0, "x"), _argument(call, 1, "y")], word)
 
 
@@ -249,7 +227,7 @@ def _drag(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedActio
         fraction_point(_argument(call, 0, "from_coord"), word),
         fraction_point(_argument(call, 1, "to_coord"), word),
     )
-    return MappedAction((Drag(start, end),), word, False, ())
+    return MappedAction((action_types.Drag(start, end),), word, False, ())
 
 
 def _swipe(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
@@ -258,12 +236,16 @@ def _swipe(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedActi
         fraction_point(_argument(call, 0, "from_coord"), word),
         fraction_point(_argument(call, 1, "to_coord"), word),
     )
-    return MappedAction((Scroll(start, end, scroll_direction(start, end)),), word, False, ("direction_from_points",))
+    return MappedAction(
+        (action_types.Scroll(start, end, scroll_direction(start, end)),), word, False, ("direction_from_points",)
+    )
 
 
 def _select(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
-    return MappedAction((SelectOption(_xy(call, word), _text(_argument(call, 2, "value"), word)),), word, False, ())
+    return MappedAction(
+        (action_types.SelectOption(_xy(call, word), _text(_argument(call, 2, "value"), word)),), word, False, ()
+    )
 
 
 def _scroll(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
@@ -273,21 +255,21 @@ def _scroll(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAct
             raise ItemError("bad_value", f"{word}: direction {said!r:.40}", word)
         if vocabulary.flip_vertical and said in ("up", "down"):
             return MappedAction(
-                (Scroll(direction={"up": "down", "down": "up"}[said]),), word, True, ("vertical_flipped",)
+                (action_types.Scroll(direction={"up": "down", "down": "up"}[said]),), word, True, ("vertical_flipped",)
             )
-        return MappedAction((Scroll(direction=said),), word, True, ())
+        return MappedAction((action_types.Scroll(direction=said),), word, True, ())
     page = _argument(call, 0, "page", "clicks")
     if not isinstance(page, int | float) or isinstance(page, bool) or page == 0:
         raise ItemError("bad_value", f"{word}: expected a direction or an amount, found {said or page!r:.40}", word)
     other = {"up": "down", "down": "up"}[vocabulary.page_positive]
     vertical = vocabulary.page_positive if page > 0 else other
     direction = ("right" if page > 0 else "left") if word == "hscroll" else vertical
-    return MappedAction((Scroll(direction=direction),), word, True, ("direction_from_sign",))
+    return MappedAction((action_types.Scroll(direction=direction),), word, True, ("direction_from_sign",))
 
 
 def _type(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
-    return MappedAction((Type(_text(_argument(call, 0, "text", "message"), word)),), word, False, ())
+    return MappedAction((action_types.Type(_text(_argument(call, 0, "text", "message"), word)),), word, False, ())
 
 
 def _keys(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
@@ -308,14 +290,18 @@ def _keys(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedActio
     rules = ("press_of_a_chord",) if chord and word == "press" else ()
     if chord and len(names) > 3:
         raise ItemError("no_counterpart", f"a hotkey of {len(names)} keys; the space has at most 3", word)
-    actions: list[Action] = [pressed(tuple(names))] if chord else [pressed((key,)) for key in names]
+    actions: list[action_types.Action] = (
+        [action_types.pressed(tuple(names))] if chord else [action_types.pressed((key,)) for key in names]
+    )
     return MappedAction(tuple(actions * times), word, False, rules)
 
 
 def _launch(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
     name = _text(_argument(call, 0, "app_name", "app", "url", "name"), word)
-    return MappedAction((Launch(url=name) if word == "open_url" else Launch(app=name),), word, False, ())
+    return MappedAction(
+        (action_types.Launch(url=name) if word == "open_url" else action_types.Launch(app=name),), word, False, ()
+    )
 
 
 def _finish(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
@@ -325,22 +311,24 @@ def _finish(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAct
         if status not in ("success", "failure"):
             raise ItemError("bad_value", f"{word}: status {status!r:.40}", word)
         failed = status == "failure"
-        return MappedAction((Finished(""),), word, failed, ("terminate_failure",) if failed else ())
+        return MappedAction((action_types.Finished(""),), word, failed, ("terminate_failure",) if failed else ())
     said = _text(_argument(call, 0, "text", "answer"), word, empty=True) if call.args or call.kwargs else ""
     status = said.strip().lower()
     if status in ("success", "failure"):  # converters write terminate(status=…) as final_answer(…)
         rule = "success_is_no_answer" if status == "success" else "terminate_failure"
-        return MappedAction((Finished(""),), word, status == "failure", (rule,))
-    return MappedAction((Finished(said),), word, False, ())
+        return MappedAction((action_types.Finished(""),), word, status == "failure", (rule,))
+    return MappedAction((action_types.Finished(said),), word, False, ())
 
 
 def _call_user(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
     said = _argument(call, 0, "text", "message")
-    return MappedAction((CallUser("" if said is None else _text(said, word, empty=True)),), word, False, ())
+    return MappedAction(
+        (action_types.CallUser("" if said is None else _text(said, word, empty=True)),), word, False, ()
+    )
 
 
-def _bare(action: Action, lossy: bool = False) -> Callable[[PyAutoGuiCall, str, Vocabulary], MappedAction]:
+def _bare(action: action_types.Action, lossy: bool = False) -> Callable[[PyAutoGuiCall, str, Vocabulary], MappedAction]:
     return lambda call, word, vocabulary: MappedAction((action,), word, lossy, ())
 
 
@@ -357,8 +345,8 @@ _READERS: Mapping[str, Callable[[PyAutoGuiCall, str, Vocabulary], MappedAction]]
     "open_url": _launch,
     "final_answer": _finish,
     "call_user": _call_user,
-    "navigate_back": _bare(PressBack()),
-    "navigate_home": _bare(PressHome()),
-    "recent": _bare(PressRecent()),
-    "wait": _bare(Wait(), lossy=True),
+    "navigate_back": _bare(action_types.PressBack()),
+    "navigate_home": _bare(action_types.PressHome()),
+    "recent": _bare(action_types.PressRecent()),
+    "wait": _bare(action_types.Wait(), lossy=True),
 }

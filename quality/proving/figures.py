@@ -16,21 +16,7 @@ import numpy.typing as npt
 
 from quality.items.truth import DEFECTS, INTENT
 from quality.proving import calibration as cal
-from quality.proving.figure_rows import (
-    FALSE_ALARMS,
-    HELD_OUT_BY,
-    PREVALENCE,
-    PREVALENCES,
-    UNITS,
-    Alarm,
-    BandAgreement,
-    Calibrated,
-    DetectionRow,
-    Figures,
-    FrozenCut,
-    Point,
-    Scored,
-)
+from quality.proving import figure_rows
 from quality.statistics import Array, confusion, cut_at, weighted_kappa, wilson
 from schemas.ids import digest
 
@@ -38,8 +24,8 @@ Mask = npt.NDArray[np.bool_]
 
 
 def figures(
-    scored: Sequence[Scored], split: str, *, rounds: int = 200, seed: int = 0, learned: bool = False
-) -> Figures:
+    scored: Sequence[figure_rows.Scored], split: str, *, rounds: int = 200, seed: int = 0, learned: bool = False
+) -> figure_rows.Figures:
     """Figures over a split ("all", "seen", "held_out") of the scored items. Pure by `seed`.
 
     Cuts come from the seen items. A judge that `learned` from those knows them by heart, and a cut from there would
@@ -51,7 +37,7 @@ def figures(
 class _Bench:
     """Scored items as columns, with the frozen cuts."""
 
-    def __init__(self, scored: Sequence[Scored], split: str, rounds: int, seed: int, learned: bool) -> None:
+    def __init__(self, scored: Sequence[figure_rows.Scored], split: str, rounds: int, seed: int, learned: bool) -> None:
         self.split, self.rounds, self.seed = split, rounds, seed
         self.risk = np.array([one.risk for one in scored], dtype=np.float64)
         self.bad = np.array([one.bad for one in scored], dtype=bool)
@@ -72,7 +58,7 @@ class _Bench:
             first = np.array([int(digest(["half", one.family])[:4], 16) % 2 == 0 for one in scored], dtype=bool)
             self.halves = [(first, self.measured & ~first), (~first, self.measured & first)]
         self.cut = {"alarms": self._each(self._alarm_cut), "f1": self._each(self._f1_cut)}
-        self.own = self._each(lambda unit, _: cut_at(self.risk[self._sound(unit)], FALSE_ALARMS))
+        self.own = self._each(lambda unit, _: cut_at(self.risk[self._sound(unit)], figure_rows.FALSE_ALARMS))
 
     # --- choices
     def _of(self, unit: str) -> Mask:
@@ -82,19 +68,19 @@ class _Bench:
         return self._of(unit) & ~self.bad & self.measured
 
     def _alarm_cut(self, unit: str, chosen_on: Mask) -> float:
-        return cut_at(self.risk[self._of(unit) & chosen_on & ~self.bad], FALSE_ALARMS)
+        return cut_at(self.risk[self._of(unit) & chosen_on & ~self.bad], figure_rows.FALSE_ALARMS)
 
     def _f1_cut(self, unit: str, chosen_on: Mask) -> float:
         where = self._of(unit) & chosen_on & (~self.bad | self.plain_defect)
         if not (where & ~self.bad).any():
             return math.nan
-        weights = cal.prevalence_weights(self.bad[where], PREVALENCE, list(self.kind[where]))
+        weights = cal.prevalence_weights(self.bad[where], figure_rows.PREVALENCE, list(self.kind[where]))
         return cal.best_f1_cut(self.risk[where], self.bad[where], weights) if where.any() else math.nan
 
     def _each(self, choose: Callable[[str, Mask], float]) -> npt.NDArray[np.float64]:
         """A cut per item: that of its unit, chosen on the items that `halves` pairs with its half."""
         cuts = np.full(len(self.risk), math.nan)
-        for unit in UNITS:
+        for unit in figure_rows.UNITS:
             for half, chosen_on in self.halves:
                 cuts[self._of(unit) & half] = choose(unit, chosen_on)
         return cuts
@@ -104,7 +90,7 @@ class _Bench:
         return np.where(np.isnan(cuts), math.nan, self.risk > cuts)
 
     # --- figures
-    def figures(self) -> Figures:
+    def figures(self) -> figure_rows.Figures:
         measured, notes = self.measured, []
         planted, natural = self.planted & measured, self.natural & measured
         defects = [row for name in DEFECTS for row in self._rows(name, planted & (self.kind == name))]
@@ -114,10 +100,10 @@ class _Bench:
         natural_rows = self._rows("natural errors", natural)
         for name in sorted(set(self.kind[natural])):
             natural_rows += self._rows(name, natural & (self.kind == name))
-        held_out = [row for by in HELD_OUT_BY for row in self._rows(by, planted & (self.by == by))[:1]]
+        held_out = [row for by in figure_rows.HELD_OUT_BY for row in self._rows(by, planted & (self.by == by))[:1]]
         wanted = np.flatnonzero(measured)
         recalls, interval = self._macro(self.cut["alarms"])
-        return Figures(
+        return figure_rows.Figures(
             split=self.split,
             sound=int((measured & ~self.bad).sum()),
             bad=int((measured & self.bad).sum()),
@@ -138,7 +124,7 @@ class _Bench:
 
     def _missing(self) -> list[str]:
         notes = []
-        for unit in UNITS:
+        for unit in figure_rows.UNITS:
             here = self._of(unit)
             if not (here & self.measured & self.bad).any():
                 continue
@@ -150,15 +136,15 @@ class _Bench:
                 notes.append(f"no sound items of unit {unit} in this split: no AUROC")
         return notes
 
-    def _rows(self, name: str, where: Mask) -> list[DetectionRow]:
+    def _rows(self, name: str, where: Mask) -> list[figure_rows.DetectionRow]:
         """A row over all units the items have, then one for each unit if they are several; none without items."""
-        units = [unit for unit in UNITS if (where & self._of(unit)).any()]
+        units = [unit for unit in figure_rows.UNITS if (where & self._of(unit)).any()]
         if len(units) > 1:
             each = [self._row(name, unit, where & self._of(unit), [unit]) for unit in units]
             return [self._row(name, "all", where, units), *each]
         return [self._row(name, unit, where, units) for unit in units]
 
-    def _row(self, name: str, unit: str, where: Mask, units: Sequence[str]) -> DetectionRow:
+    def _row(self, name: str, unit: str, where: Mask, units: Sequence[str]) -> figure_rows.DetectionRow:
         sound = np.any([self._sound(one) for one in units], axis=0)
         pool = np.flatnonzero(where | sound)
         flagged = self._flagged(self.cut["alarms"])
@@ -172,13 +158,13 @@ class _Bench:
             return _mean(flagged[index[where[index]]])
 
         families, every = list(self.family[pool]), np.arange(len(pool))
-        return DetectionRow(
+        return figure_rows.DetectionRow(
             name=name,
             unit=unit,
             n=int(where.sum()),
             auroc=ranked(every),
             auroc_interval=cal.cluster_bootstrap(families, ranked, self.rounds, self.seed),
-            average_precision=ranked(every, lambda bad, good: cal.average_precision(bad, good, PREVALENCE)),
+            average_precision=ranked(every, lambda bad, good: cal.average_precision(bad, good, figure_rows.PREVALENCE)),
             recall=caught(every),
             recall_interval=cal.cluster_bootstrap(families, caught, self.rounds, self.seed),
             recall_own=_mean(self._flagged(self.own)[where]),
@@ -188,37 +174,39 @@ class _Bench:
     def _by_unit(self, bad: npt.NDArray[np.int64], sound: npt.NDArray[np.int64], figure: Callable[..., float]) -> float:
         """Mean over units of a figure of (bad risks, sound risks), weighted by bad items; units never mix."""
         total, count = 0.0, 0
-        for unit in UNITS:
+        for unit in figure_rows.UNITS:
             mine, others = bad[self.unit[bad] == unit], sound[self.unit[sound] == unit]
             if len(mine) and len(others):
                 total += figure(self.risk[mine], self.risk[others]) * len(mine)
                 count += len(mine)
         return total / count if count else math.nan
 
-    def _alarms(self) -> list[Alarm]:
+    def _alarms(self) -> list[figure_rows.Alarm]:
         built = []
         flagged = self._flagged(self.cut["alarms"])
-        for unit in UNITS:
+        for unit in figure_rows.UNITS:
             sound = self._sound(unit)
             for kind in sorted(set(self.kind[sound])):
                 found = flagged[sound & (self.kind == kind)]
                 if np.isnan(found).any():
                     continue
                 hits = int(found.sum())
-                built.append(Alarm(kind, unit, len(found), hits, hits / len(found), wilson(hits, len(found))))
+                built.append(
+                    figure_rows.Alarm(kind, unit, len(found), hits, hits / len(found), wilson(hits, len(found)))
+                )
         return built
 
-    def _cuts(self) -> list[FrozenCut]:
+    def _cuts(self) -> list[figure_rows.FrozenCut]:
         built = []
         for rule, cuts in self.cut.items():
-            for unit, (half, source) in itertools.product(UNITS, self.halves):
+            for unit, (half, source) in itertools.product(figure_rows.UNITS, self.halves):
                 chosen_on, sound = self._of(unit) & source & ~self.bad, self._sound(unit) & half
                 if not chosen_on.any() or not (self._of(unit) & half).any():
                     continue
                 cut = float(cuts[self._of(unit) & half][0])
                 hits = int((self.risk[sound] > cut).sum()) if not math.isnan(cut) else 0
                 built.append(
-                    FrozenCut(
+                    figure_rows.FrozenCut(
                         unit,
                         rule,
                         cut,
@@ -243,11 +231,11 @@ class _Bench:
         everything = np.arange(len(where))
         return macro(everything), cal.cluster_bootstrap(list(self.family[where]), macro, self.rounds, self.seed)
 
-    def _points(self) -> list[Point]:
+    def _points(self) -> list[figure_rows.Point]:
         built = []
         for rule, cuts in self.cut.items():
             flagged = self._flagged(cuts)
-            for unit in (*UNITS, "all"):
+            for unit in (*figure_rows.UNITS, "all"):
                 here = np.ones(len(self.risk), bool) if unit == "all" else self._of(unit)
                 bad, sound = here & self.plain_defect & self.measured, here & ~self.bad & self.measured
                 names = sorted(set(self.kind[bad]))
@@ -257,19 +245,19 @@ class _Bench:
                 alarms = _mean(flagged[sound])
                 if math.isnan(recall) or math.isnan(alarms):
                     continue
-                at = tuple(cal.at_prevalence(recall, alarms, share) for share in PREVALENCES)
-                built.append(Point(rule, unit, len(names), recall, alarms, at))
+                at = tuple(cal.at_prevalence(recall, alarms, share) for share in figure_rows.PREVALENCES)
+                built.append(figure_rows.Point(rule, unit, len(names), recall, alarms, at))
         return built
 
     def _weights(self, where: Mask) -> Array:
-        return cal.prevalence_weights(self.bad[where], PREVALENCE, list(self.kind[where]))
+        return cal.prevalence_weights(self.bad[where], figure_rows.PREVALENCE, list(self.kind[where]))
 
-    def _agreement(self) -> BandAgreement:
+    def _agreement(self) -> figure_rows.BandAgreement:
         where = self.measured & (self.said >= 0)
         truth, said = list(self.band[where]), list(self.said[where])
         weighted = confusion(truth, said, 3, self._weights(where)) if where.any() else np.zeros((3, 3))
         counts = confusion(truth, said, 3)
-        return BandAgreement(
+        return figure_rows.BandAgreement(
             int(where.sum()),
             int((self.measured & (self.said < 0)).sum()),
             weighted_kappa(weighted, 2),
@@ -277,27 +265,27 @@ class _Bench:
             tuple(tuple(int(one) for one in line) for line in counts),
         )
 
-    def _calibrated(self) -> list[Calibrated]:
+    def _calibrated(self) -> list[figure_rows.Calibrated]:
         """Per unit and over all; only where both sound and bad items stand, or the prevalence can't be set."""
         built = []
-        for unit in (*UNITS, "all"):
+        for unit in (*figure_rows.UNITS, "all"):
             where = self.measured & (True if unit == "all" else self._of(unit))
             if not (where & self.bad).any() or not (where & ~self.bad).any():
                 continue
             risk, bad, weights = self.risk[where], self.bad[where], self._weights(where)
             bins = cal.reliability(risk, bad, weights)
-            base = cal.brier(np.full(len(risk), PREVALENCE), bad, weights)
+            base = cal.brier(np.full(len(risk), figure_rows.PREVALENCE), bad, weights)
             built.append(
-                Calibrated(
+                figure_rows.Calibrated(
                     unit, len(risk), cal.calibration_error(bins), cal.brier(risk, bad, weights), base, tuple(bins)
                 )
             )
         return built
 
 
-def _one_each(rows: Iterable[DetectionRow]) -> list[DetectionRow]:
+def _one_each(rows: Iterable[figure_rows.DetectionRow]) -> list[figure_rows.DetectionRow]:
     """The first row of each name (that over all units)."""
-    first: dict[str, DetectionRow] = {}
+    first: dict[str, figure_rows.DetectionRow] = {}
     for row in rows:
         first.setdefault(row.name, row)
     return list(first.values())

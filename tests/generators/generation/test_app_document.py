@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from bench.app_documents import explored, figure
 from generators.generation.app_document import actions_of, document, effects, run_script, scripts, selector_of
 from generators.policies.exploration import Exploration, ExploredScreen, Way
 from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import make_site
 from schemas.action_types import Click, PressBack, Type
+from tests.support.exploring import POLICIES, explored, script_figure
 
 SAVE = [ScreenElement((0, top, 100, top + 50), "button", "Save", "", "") for top in (0, 100)]
 FIELD = ScreenElement((0, 200, 100, 250), "textbox", "", 'Name "short" | <b>', "")
@@ -39,22 +37,22 @@ def test_a_selector_finds_its_element_wherever_it_is() -> None:
 def test_typing_is_one_line_with_the_click_before_it() -> None:
     made = graph(Way(0, "Click(box=(50,225))", 0, "textbox"), Way(0, "Type(content='tea')", 1))
     typed = 'type "tea" into textbox "Name \\"short\\" | <b>"'
-    assert effects(made)[0][typed] == [1] and scripts(made, effects(made)) == {0: (), 1: (typed,)}
+    assert effects(made)[0][typed] == {1: 1} and scripts(made) == {0: (), 1: (typed,)}
 
 
-def test_what_depends_on_what_is_not_seen_is_said_and_is_in_no_script() -> None:
+def test_what_depends_on_what_is_not_seen_is_said() -> None:
     made = graph(Way(0, "Click(box=(50,25))", 0, "button"), Way(0, "Click(box=(50,25))", 1, "button"))
-    assert scripts(made, effects(made)) == {0: ()}
+    assert scripts(made) == {0: (), 1: ('click button "Save" #1',)}, "the way that a run took"
     text = document("an app", made)
     assert '| click button "Save" #1 | nothing that is seen or screen 1, shows Saved \\`x\\` |' in text
-    assert '| click button "Save" #2 | not tried |' in text and "Needs: no known way." in text
+    assert '| click button "Save" #2 | not tried |' in text
     assert "<b>" not in text, "what a page says is no markup"
 
 
-def test_scripts_of_documents_do_what_they_say(tmp_path: Path) -> None:
-    catalogue = explored(3, tmp_path)
+def test_scripts_of_documents_do_what_they_say() -> None:
+    catalogue = explored(3, 4, POLICIES["explorer"])
     # Nineteen of twenty in the bench's 300; a few depend on what no screen shows.
-    assert figure(catalogue, 60).value >= 0.9
+    assert script_figure(catalogue, 60).value >= 0.9
     [target, *_] = catalogue.explorations
     found = catalogue.explorations[target]
     assert document(target, found).count("\n## Screen ") == len(found.screens)

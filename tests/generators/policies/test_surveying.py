@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from bench.app_documents import explored
-from bench.exploring import RandomWalk, found
 from generators.policies.policy import PastTurn, PolicyView
 from generators.policies.surveying import Survey, SurveyingPolicy, survey_of
 from generators.tasks.world_interface import ScreenElement
 from schemas.action_types import Click, Finished, PressBack, Type
+from tests.support.exploring import POLICIES, counts, explored
 
 MENU = tuple(ScreenElement((left, 0, left + 100, 100), "link", f"{left}", "", "") for left in (0, 200, 400))
 FIELD = (ScreenElement((0, 0, 100, 100), "textbox", "", "Your name", ""),)
@@ -53,8 +50,8 @@ def test_it_types_into_the_field_that_has_the_focus_and_ends_after_its_turns() -
     assert policy.decide(PolicyView("look", b"", (9, 9), "web", (clicked, clicked), FIELD)).action == Finished()
 
 
-def test_rounds_leave_surveys_of_what_they_saw(tmp_path: Path) -> None:
-    [(_, graph)] = explored(1, tmp_path).explorations.items()
+def test_rounds_leave_surveys_of_what_they_saw() -> None:
+    [graph] = explored(1, 4, POLICIES["explorer"]).explorations.values()
     survey = survey_of(graph)
     assert len(survey.led) > 10 and set(survey.led) <= set(survey.tried)
     assert all(key in survey.options[here] or key[0] == "type" for here, key in survey.led)
@@ -62,5 +59,5 @@ def test_rounds_leave_surveys_of_what_they_saw(tmp_path: Path) -> None:
 
 
 def test_it_finds_more_than_a_walk_by_chance() -> None:
-    walked, surveyed = (found(make, 0, 2) for make in (lambda: RandomWalk(40), SurveyingPolicy))
-    assert surveyed[0] > 1.3 * walked[0] and surveyed[1] > walked[1]
+    walked, surveyed = (counts(explored(4, 3, POLICIES[name])) for name in ("walk", "surveyor"))
+    assert surveyed["screens"] > 1.3 * walked["screens"] and surveyed["ways"] > walked["ways"]
