@@ -227,7 +227,7 @@ def test_compare_uses_the_samples_that_both_hold() -> None:
 
 def test_evaluation_of_a_perfect_and_a_blind_model(monkeypatch: pytest.MonkeyPatch, processor: Any) -> None:
     """Replies are scripted: right on the true screen, still the same words on a swapped one."""
-    import trainer.reading.read as module
+    import trainer.modeling.sampler as module
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.modeling.generation import Completion
 
