@@ -27,7 +27,8 @@ from pipelines.engines.run_parts import chosen_engine
 from pipelines.extensions import find_part
 from pipelines.extras import MissingExtra
 from pipelines.store.free_space import free_bytes, sized
-from quality.evidence.reading import NoReader, reader_version
+from quality.evidence import tesseract
+from quality.evidence.ocr_text import NoReader
 from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
 from quality.model_client.keys import NO_KEY, key_for, key_withheld
 from trainer.modeling.published_files import HUB_NAME
@@ -141,7 +142,7 @@ def judge(stage: GraphStage, work: StageWork) -> list[str]:
 def _cannot_read() -> str:
     """Why Tesseract can't read here; empty if it can."""
     try:
-        reader_version()
+        tesseract.version()
     except NoReader as missing:
         return f"judge: {missing}, or set judge.read to false in deployment.yaml"
     return ""

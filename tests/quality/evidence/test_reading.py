@@ -9,14 +9,16 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from pipelines.store.images import ImageError
-from quality.evidence import reading
-from quality.evidence.reading import NoReader, ReadBank, TextReader, read_texts
+from quality.evidence import tesseract
+from quality.evidence.ocr_text import NoReader
+from quality.evidence.reading import ReadBank, TextReader
+from quality.evidence.tesseract import read_texts
 from quality.judges.registry import JudgeConfig, build_judge
 from schemas.actions import Click
 from tests.quality.conftest import World, png
 
 needs_tesseract = pytest.mark.skipif(
-    shutil.which(reading.PROGRAM) is None, reason="tesseract isn't installed (apt-get install tesseract-ocr)"
+    shutil.which(tesseract.PROGRAM) is None, reason="tesseract isn't installed (apt-get install tesseract-ocr)"
 )
 SIZE = (800, 500)
 TEXTS = {(40, 60): "Delete account", (400, 60): "Save changes", (40, 300): "Order number 4711"}
@@ -110,14 +112,14 @@ def test_the_rubric_names_the_reader_also_in_verdicts(world: World) -> None:
 def test_a_picture_that_takes_too_long_is_not_kept_as_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, reader = Counted(printed()), TextReader(tmp_path)
     with monkeypatch.context() as hurried, pytest.raises(NoReader, match="run again"):
-        hurried.setattr(reading, "TIME_LIMIT_S", 0.001)
+        hurried.setattr(tesseract, "TIME_LIMIT_S", 0.001)
         reader.texts("cd" * 32, source)
     assert len(reader.texts("cd" * 32, source)) == len(TEXTS)
 
 
 def test_without_tesseract_a_judge_that_is_to_read_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    reading.reader_version.cache_clear()
-    monkeypatch.setattr(reading, "PROGRAM", "no-such-tesseract")
+    tesseract.version.cache_clear()
+    monkeypatch.setattr(tesseract, "PROGRAM", "no-such-tesseract")
     with pytest.raises(NoReader, match="apt-get install tesseract-ocr"):
         build_judge(JudgeConfig("rules", read=True))
-    reading.reader_version.cache_clear()
+    tesseract.version.cache_clear()
