@@ -38,6 +38,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     ),
     "trl": ("accelerate", "peft", "trl"),
     "s3": ("s3fs",),
+    "ocr": ("onnxruntime", "rapidocr"),
     "ray": ("ray",),
     "production": ("dagster_postgres", "psycopg2"),
     "tracking": ("attr", "mlflow", "openlineage"),

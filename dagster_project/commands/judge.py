@@ -7,7 +7,7 @@ from pathlib import Path
 from dagster_project.commands.corpus_option import TEXT, corpus
 from dagster_project.commands.data import keep_off, print_report
 from dagster_project.commands.engine_option import add_engine, execution
-from dagster_project.commands.judge_options import add_judge_options, judge_config
+from dagster_project.commands.judge_options import add_judge_options, add_read, judge_config
 from dagster_project.settings import deployment
 from pipelines.prompts.history import HISTORY_FORMS, PROMPT_VERSIONS, USUAL_HISTORY, HistoryConfig
 from quality.commands.judge import judge_directory
@@ -52,7 +52,7 @@ def _train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bench", type=Path, required=True, metavar="DIR", help="a judge bench; its seen part is read")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="nano.safetensors, nano.json")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--read", action="store_true", help="also on what Tesseract reads there, for use with --read")
+    add_read(parser, "read the bench's screens too, for judges with --read")
     parser.set_defaults(run=train)
 
 
@@ -110,7 +110,8 @@ def judge(options: argparse.Namespace) -> int:
 def train(options: argparse.Namespace) -> int:
     """A judge bench → a nano judge."""
     keep_off(options.out, options.bench)
-    reader = reader_beside(deployment.home() / "bench" / "cache" / "judge") if options.read else None
+    cache = deployment.home() / "bench" / "cache" / "judge"
+    reader = reader_beside(cache, options.read) if options.read else None
     report = train_nano(options.bench, options.out, NanoConfig(seed=options.seed), reader=reader)
     examples = ", ".join(f"{count} {unit}s" for unit, count in report["examples"].items())
     print(f"trained on {examples}; the judge is in {options.out}")

@@ -7,6 +7,7 @@ from typing import Any
 from dagster_project.settings import deployment
 from pipelines.extensions import find_part, is_outside
 from pipelines.store import Store
+from quality.evidence.reading import READERS
 from quality.judges.registry import JUDGES, JudgeConfig
 
 _NAMES = (
@@ -74,9 +75,7 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
     parser.add_argument(
         "--batch", action="store_true", help="ask by /v1/batches: answers come within a day, mostly for half the price"
     )
-    parser.add_argument(
-        "--read", action="store_true", help="let Tesseract read the screens whose source lists no elements"
-    )
+    add_read(parser, "read the screens whose source lists no elements")
     parser.add_argument(
         "--thoughts", action="store_true", help="give a step whose thought contradicts its action a low score"
     )
@@ -89,6 +88,13 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
         metavar="DIR",
         help="a judge that `vesper judge train` wrote (default: the one in $VESPER_HOME)",
     )
+
+
+def add_read(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--read`, for commands whose judges may read screens."""
+    said = f"let {' or '.join(READERS)} (the first, if none is named) {what}"
+    named = tuple(READERS)
+    parser.add_argument("--read", nargs="?", const=named[0], default="", choices=named, metavar="PROGRAM", help=said)
 
 
 def judge_config(options: argparse.Namespace, cache: Path | None, name: str | None = None, **client: object) -> Any:

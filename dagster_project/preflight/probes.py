@@ -27,8 +27,8 @@ from pipelines.engines.run_parts import chosen_engine
 from pipelines.extensions import find_part
 from pipelines.extras import MissingExtra
 from pipelines.store.free_space import free_bytes, sized
-from quality.evidence import tesseract
 from quality.evidence.ocr_text import NoReader
+from quality.evidence.reading import READERS
 from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
 from quality.model_client.keys import NO_KEY, key_for, key_withheld
 from trainer.modeling.published_files import HUB_NAME
@@ -129,7 +129,7 @@ def judge(stage: GraphStage, work: StageWork) -> list[str]:
     # Before its weights: a name that nobody knows has none.
     if settings.name == "nano" and work.store.current("checkpoints/nano_judge") is None:
         return ["judge: nano isn't trained yet; materialise checkpoints/nano_judge, or use another ($VESPER_JUDGE)"]
-    if work.deployment.judge.read and (unread := _cannot_read()):
+    if (program := work.deployment.judge.reader_used) and (unread := _cannot_read(program)):
         return [unread]
     # Only a judge that asks a model has an endpoint.
     if not asks_a_model(JudgeConfig(settings.name)):
@@ -139,10 +139,10 @@ def judge(stage: GraphStage, work: StageWork) -> list[str]:
     return _endpoint(settings.base_url, settings.model)
 
 
-def _cannot_read() -> str:
-    """Why Tesseract can't read here; empty if it can."""
+def _cannot_read(program: str) -> str:
+    """Why a program can't read here; empty if it can."""
     try:
-        tesseract.version()
+        READERS[program][0]()
     except NoReader as missing:
         return f"judge: {missing}, or set judge.read to false in deployment.yaml"
     return ""

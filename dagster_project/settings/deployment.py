@@ -119,11 +119,17 @@ class JudgeOptions(Settings):
     price_completion: Number | None = setting(None, "Money per million tokens of replies; null: unknown.", ge=0)
     ask_again: Whole = setting(0, "Raise it to have what the model couldn't answer asked once more.", ge=0)
     batch: Flag = setting(False, "Whether sources are judged by /v1/batches, within a day; set the prices of batches.")
-    read: Flag = setting(False, "Whether every judge also gets what Tesseract reads on screens without elements.")
+    read: Flag = setting(False, "Whether every judge also gets what a program reads on screens without elements.")
+    reader: Literal["tesseract", "rapidocr"] = setting("tesseract", "What reads; RapidOCR reads Chinese as well.")
     thoughts: Flag = setting(
         False, "Whether a step whose thought contradicts its action gets a low score, whatever the judge."
     )
     process: Flag = setting(False, "Whether a run that leaves out what its goal names gets one, whatever the judge.")
+
+    @property
+    def reader_used(self) -> str:
+        """The program that reads; "" where none does."""
+        return self.reader if self.read else ""
 
     @model_validator(mode="after")
     def _prices(self) -> Self:
@@ -142,9 +148,7 @@ class GenerationSettings(Settings):
     model_config = ConfigDict(extra="allow")
 
     rounds: Whole = setting(0, "Rounds that the sensor next_round runs by itself, one after the other; 0: none.", ge=0)
-    steer: Flag = setting(
-        False, "The promoted evaluations (feedback/evaluations) move a round's shares of easy, medium and hard tasks."
-    )
+    steer: Flag = setting(False, "Promoted evaluations move a round's shares of easy, medium and hard tasks.")
     device: tuple[Place, ...] = setting(
         (),
         "Where tasks are executed: local, the address of a gateway's authority (http://host:7300, its key in "
@@ -168,10 +172,7 @@ class GenerationSettings(Settings):
 class TaskPoolSettings(Settings):
     """Dynamic tasks of online RL, which are inferred from gold episodes."""
 
-    proposer: str = setting(
-        "",
-        "A multimodal model that infers tasks from screens of recordings; none: a recording's own instruction alone.",
-    )
+    proposer: str = setting("", "A multimodal model that infers tasks from recordings; none: their instructions alone.")
     proposer_url: Url | None = setting(None, "Its endpoint, for example http://127.0.0.1:8000/v1.")
     most_unopened: Number = setting(
         0.9,

@@ -13,9 +13,9 @@ def bench(work: StageWork) -> Manifest:
 
 def nano(work: StageWork) -> Manifest:
     """Train the nano judge on the bench."""
-    return stages.train_judge(work.store, read=work.deployment.judge.read)
+    return stages.train_judge(work.store, read=work.deployment.judge.reader_used)
 
 
 def measured(name: str, work: StageWork) -> Manifest:
     """Measure a judge on what of the bench is held out."""
-    return stages.measure_judge(work.store, name, work.deployment.judge.read)
+    return stages.measure_judge(work.store, name, work.deployment.judge.reader_used)

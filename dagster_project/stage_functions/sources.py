@@ -126,7 +126,7 @@ def judge_config(work: StageWork, batch: bool = False) -> JudgeConfig:
         settings.model,
         cache=work.store.home / "cache" / "judge",
         nano=None if nano is None else nano.file("nano.json").parent,
-        read=work.deployment.judge.read,
+        read=work.deployment.judge.reader_used,
         thoughts=work.deployment.judge.thoughts,
         process=work.deployment.judge.process,
     )

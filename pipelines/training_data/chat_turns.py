@@ -10,14 +10,12 @@ it. `prompts` reads either column into that JSON, so that training sees the same
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count
 from json.encoder import encode_basestring
 from typing import TypedDict
 
 import pyarrow as pa
-
-from schemas.ids import canonical_json
 
 PART = pa.struct([("type", pa.string()), ("text", pa.string()), ("image_index", pa.int32())])
 TURNS = pa.list_(pa.struct([("role", pa.string()), ("content", pa.list_(PART))]))
@@ -64,20 +62,6 @@ def _turn(role: str, content: object, pictures: Iterator[int]) -> Turn:
         for part in given
     ]
     return {"role": role, "content": parts}
-
-
-def prompt(turns: Sequence[Turn]) -> str:
-    """All turns but the last, the answer, as canonical JSON: what `trained_turns` was given."""
-    plain = [
-        {"role": turn["role"], "content": [_plain(part["type"], part["text"]) for part in turn["content"]]}
-        # Without the answer, which is kept apart from the prompt in tables before the shards.
-        for turn in turns[:-1]
-    ]
-    return canonical_json(plain)
-
-
-def _plain(kind: str, text: str | None) -> dict[str, str]:
-    return {"type": kind} if text is None else {"type": kind, "text": text}
 
 
 def prompts(column: pa.ChunkedArray) -> list[str]:

@@ -64,8 +64,7 @@ def read_texts(data: bytes) -> list[Element]:
         ) from None
     if done.returncode:
         raise NoReader(f"reading: {PROGRAM} ended with {done.returncode}: {done.stderr.decode(errors='replace')[:200]}")
-    texts = _texts(done.stdout.decode("utf-8", "replace"))
-    return [element_of(box, text, image.size) for box, text in texts]
+    return [element_of(box, text, image.size) for box, text in _texts(done.stdout.decode("utf-8", "replace"))]
 
 
 PixelBox = tuple[int, int, int, int]

@@ -1,4 +1,4 @@
-"""Another judge that also gets what Tesseract reads on screens whose source lists nothing."""
+"""Another judge that also gets what an OCR program reads on screens whose source lists nothing."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -33,10 +33,10 @@ class JudgeConfig:
 
     `second_model` (at `second_base_url`, else `base_url`) gives the cascade's second opinions. `members` and `weights`
     are an ensemble's; its member `second` is the openai judge with the second model. `nano` is the folder of a trained
-    judge. With `read` it also gets what Tesseract reads on screens whose source lists nothing; with `thoughts`
-    a step whose thought contradicts its action scores low, with `process` a run that leaves out what its goal names.
-    `settings` holds the judge's own options: keywords of
-    `CascadeConfig` or `KeypointConfig`, an ensemble's `quorum`. `client` holds keyword options of `ModelClient`.
+    judge. With `read`, a program of `READERS`, it also gets what that reads on screens whose source lists nothing; with
+    `thoughts` a step whose thought contradicts its action scores low, with `process` a run that leaves out what its
+    goal names. `settings` holds the judge's own options: keywords of `CascadeConfig` or `KeypointConfig`, an ensemble's
+    `quorum`. `client` holds keyword options of `ModelClient`.
     """
 
     name: str = "rules"
@@ -48,7 +48,7 @@ class JudgeConfig:
     weights: tuple[float, ...] = ()
     cache: Path | None = None
     nano: Path | None = None
-    read: bool = False
+    read: str = ""
     thoughts: bool = False
     process: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -106,7 +106,7 @@ def _openai(config: JudgeConfig) -> Judge:
 def _ensemble(config: JudgeConfig) -> Judge:
     if "ensemble" in config.members:
         raise ValueError("judge ensemble: members: expected other judges, found 'ensemble'")
-    plain = replace(config, settings={}, read=False, thoughts=False, process=False)  # the ensemble does it for all
+    plain = replace(config, settings={}, read="", thoughts=False, process=False)  # the ensemble does it for all
     members = [
         build_judge(replace(_second(plain), name="openai") if member == "second" else replace(plain, name=member))
         for member in config.members
@@ -157,7 +157,7 @@ def build_judge(config: JudgeConfig) -> Judge:
     if config.thoughts:
         judge = ThoughtJudge(judge)
     # outermost: what is read on screens is there for the thoughts' targets, too
-    return ReadingJudge(judge, reader_beside(config.cache)) if config.read else judge
+    return ReadingJudge(judge, reader_beside(config.cache, config.read)) if config.read else judge
 
 
 _built: dict[str, Judge] = {}

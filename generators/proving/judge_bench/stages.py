@@ -65,11 +65,11 @@ def _cache(store: Store) -> Path:
     return store.home / "cache" / "judge"
 
 
-def train_judge(store: Store, read: bool = False) -> Manifest:
-    """Train the nano judge on what of the bench isn't held out; with `read` also on what is read on its screens."""
+def train_judge(store: Store, read: str = "") -> Manifest:
+    """Train the nano judge on what of the bench isn't held out; with `read` also on what that program reads there."""
     bench = store.require(BENCH)
     config = NanoConfig()
-    reader = reader_beside(_cache(store)) if read else None
+    reader = reader_beside(_cache(store), read) if read else None
     settings = {**asdict(config), "read": reader.version if reader else None}
     spec = PartSpec("nano", digest([NANO_VERSION, settings, bench.data_version]))
 
@@ -94,13 +94,13 @@ def train_judge(store: Store, read: bool = False) -> Manifest:
         return built.commit(counts={**counts, "model": version}, checks=checks)
 
 
-def offline_judge(store: Store, name: str, read: bool = False) -> Judge:
+def offline_judge(store: Store, name: str, read: str = "") -> Judge:
     """The rules judge, or the store's nano judge. Raises `StoreError` if that isn't trained."""
     nano = nano_folder(store.require(NANO)) if name == "nano" else None
     return build_judge(JudgeConfig(name, nano=nano, cache=_cache(store), read=read))
 
 
-def measure_judge(store: Store, name: str, read: bool = False) -> Manifest:
+def measure_judge(store: Store, name: str, read: str = "") -> Manifest:
     """Figures of a judge on what of the bench is held out, with and without the UI tree, and their pictures."""
     bench = store.require(BENCH)
     judge = offline_judge(store, name, read)

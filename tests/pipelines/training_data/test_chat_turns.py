@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from pipelines.store import Manifest, PartSpec, Store
 from pipelines.takedown.tables import id_rows
 from pipelines.takedown.takedown import take_down
 from pipelines.takedown.withdrawn import WithdrawnEntry
-from pipelines.training_data.chat_turns import TURNS, prompt, prompts, trained_turns, with_prompts
+from pipelines.training_data.chat_turns import TURNS, prompts, trained_turns, with_prompts
 from pipelines.training_data.reader import ShardReader
 from pipelines.training_data.shard_form import ShardConfig, write_shard
 from pipelines.training_data.shards import build_shards
@@ -46,6 +47,11 @@ def test_a_prompt_comes_back_byte_for_byte(chat: list[dict], answer: str) -> Non
         range(messages.count('{"type":"image"}'))
     )
     assert parts[-1]["text"] == answer
+
+
+def prompt(turns: list[Any]) -> str:
+    """What is asked, of one row's turns."""
+    return prompts(pa.chunked_array([[turns]], TURNS))[0]
 
 
 def test_a_turn_of_plain_text_becomes_one_part() -> None:
