@@ -20,7 +20,6 @@ from generators.generation.loop import LoopConfig, LoopParts
 from generators.generation.proposing.openai_proposer import OpenAIProposer
 from generators.generation.proposing.proposers import BY_NAME, PROPOSERS, arms
 from generators.generation.proposing.reverse_tasks import ModelWriter
-from generators.generation.proposing.written_proposer import WrittenTaskProposer
 from generators.generation.round_names import TRAJECTORIES
 from generators.generation.rounds import run_round
 from generators.generation.task_worlds.registry import TASK_WORLDS
@@ -34,6 +33,7 @@ from generators.policies.registry import POLICIES as KNOWN
 from generators.policies.registry import build_policy, with_proposals
 from generators.policies.surveying import survey_of
 from generators.worlds.desktop.manuals import passages
+from pipelines.extensions import find_part
 from pipelines.home import named_home
 from pipelines.store import Store
 from quality.model_client.client import ModelClient
@@ -43,6 +43,7 @@ from trainer.serving.checkpoint_policy import checkpoint_policies
 EXAMPLE = "vesper generate --rounds 2 --tasks 12 --targets 8"
 POLICIES = ("scripted", "openai", "explorer", "surveyor", "checkpoint")
 COLUMNS = ("executed", "verified", "yield", "feasible", "policy success", "true yield", "false positives")
+WRITTEN = "generators.generation.proposing.written_proposer:WrittenTaskProposer"
 
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
@@ -341,7 +342,8 @@ def _with_model(options: argparse.Namespace, world: Any, catalogue: Any, client:
     if options.propose == "whole":
         if options.ground != "desktop":
             raise ValueError(f"--propose whole: expected --world desktop, found {options.ground!r:.40}")
-        found["written"] = WrittenTaskProposer(world, catalogue, client)
+        # By its path: it loads what only a desktop needs.
+        found["written"] = find_part("proposer", WRITTEN, {})(world, catalogue, client)
     elif options.propose:
         # Named beside the model, the documents are its context, too.
         read = passages if "documents" in (options.proposer or ()) else None

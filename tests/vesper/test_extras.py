@@ -35,6 +35,7 @@ BASE = {
     "tqdm",
     "xxhash",
     "yaml",
+    "typing_extensions",
 }
 """Modules of what `pip install vesper` alone brings."""
 OF_THE_SYSTEM = {"android_world", "gi", "httpx2", "wandb"}
