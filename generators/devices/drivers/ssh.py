@@ -33,6 +33,8 @@ from schemas.actions import Action, CallUser, Finished, Hotkey, Launch, PressBac
 
 # bytes
 MAX_OUT = 64 << 20
+SETTLED_S = 2.0
+"""How long at most a new window is watched until nothing in it changes any more."""
 _BOOT = "import sys;n=int(sys.stdin.buffer.readline());exec(compile(sys.stdin.buffer.read(n),'desktop','exec'))"
 _WORD = re.compile(r"[\w./:=,@+-]+", re.ASCII)
 # little compression: the picture goes a short way, and time is what counts
@@ -314,12 +316,12 @@ class SshDevice:
 
     async def _start(self, argv: list[str]) -> None:
         """Start a program and wait for its window, which is active then."""
-        before = await self._active()
+        last = await self._active()
         await self._home("launch", argv=argv, package=self._options.packages.get(argv[0], ""))
         loop = asyncio.get_running_loop()
         end = loop.time() + self._options.launch_s
         # the id of the process with it: X gives a window's number away again
-        while (now := await self._active()) in ("", before):
+        while (now := await self._active()) in ("", last):
             if loop.time() >= end:
                 raise WorldError(f"Launch: {argv[0]} on {self._name} showed no window in {self._options.launch_s:g} s")
             await asyncio.sleep(0.1)
@@ -328,6 +330,11 @@ class SshDevice:
         while not any(w.get("active") for w in (await self.script(tree.SCRIPT)).get("windows", ())):
             if now != await self._active() or loop.time() >= end:
                 break  # a program without accessibility
+            await asyncio.sleep(0.1)
+        # A window that is still filling itself loses the first keys: until two looks see the same.
+        end, before = min(end, loop.time() + SETTLED_S), dict[str, Any]()
+        while (seen := await self.script(tree.SCRIPT)) != before and loop.time() < end:
+            before = seen
             await asyncio.sleep(0.1)
 
     async def _active(self) -> str:

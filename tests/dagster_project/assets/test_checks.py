@@ -114,8 +114,8 @@ def test_a_stage_that_declares_none_has_one_check_that_names_what_failed(tmp_pat
 def test_a_manifest_of_before_there_were_numbers_is_read_and_written_as_it_was(tmp_path: Path) -> None:
     old = made(Store(tmp_path), [Check("rows", True, "3", "at least 1")])
     text = old.to_json()
-    assert '"value"' not in text and Manifest.from_json(text, old.folder).to_json() == text
+    assert '"value"' not in text and Manifest.from_json(text, old.folder, "old").to_json() == text
     new = made(Store(tmp_path), [LOST.check(True, 3, "at least 1", limit=1)])
-    assert Manifest.from_json(new.to_json(), new.folder).checks == new.checks
+    assert Manifest.from_json(new.to_json(), new.folder, "new").checks == new.checks
     assert (new.checks[0].found, new.checks[0].value, new.checks[0].limit) == ("3", 3, 1)
     assert LOST.check(True, float("nan"), "finite").value is None

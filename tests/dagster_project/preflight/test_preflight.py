@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -110,16 +111,22 @@ def test_a_judge_that_asks_nobody_needs_no_endpoint(work: StageWork) -> None:
     assert "http(s)" in probes.judge(stage, _asking(work, "file:///etc/passwd"))[0]
 
 
-def test_a_judge_that_is_to_read_needs_tesseract(work: StageWork, monkeypatch: pytest.MonkeyPatch) -> None:
-    from quality.evidence import reading
+def test_a_judge_that_is_to_read_needs_the_program(work: StageWork, monkeypatch: pytest.MonkeyPatch) -> None:
+    from quality.evidence import rapid_ocr, tesseract
 
     reads = replace(work, deployment=work.deployment.changed(judge=JudgeOptions(read=True)))
-    reading.reader_version.cache_clear()
-    monkeypatch.setattr(reading, "PROGRAM", "no-such-tesseract")
+    tesseract.version.cache_clear()
+    monkeypatch.setattr(tesseract, "PROGRAM", "no-such-tesseract")
     assert probes.judge(_stage("verdicts/aitw", "judge"), work) == []
     [line] = probes.judge(_stage("verdicts/aitw", "judge"), reads)
     assert "apt-get install tesseract-ocr" in line and "judge.read" in line
-    reading.reader_version.cache_clear()
+    tesseract.version.cache_clear()
+    other = work.deployment.changed(judge=JudgeOptions(read=True, reader="rapidocr"))
+    rapid_ocr._engine.cache_clear()
+    monkeypatch.setitem(sys.modules, "rapidocr", None)
+    [line] = probes.judge(_stage("verdicts/aitw", "judge"), replace(work, deployment=other))
+    assert "[ocr]" in line and "judge.read" in line
+    rapid_ocr._engine.cache_clear()
 
 
 # --- files, disk, browser, trainer ------------------------------------------------------------------------------------

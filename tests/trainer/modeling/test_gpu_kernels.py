@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch.nn import functional
 
-from trainer.modeling import attention as attention_module
 from trainer.modeling import packing
 from trainer.modeling.decoding import grouped_attention
 from trainer.modeling.model import reply_logprobs
@@ -49,7 +48,7 @@ def varlen(
 @pytest.fixture
 def one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, with that contract in the place of its kernel."""
-    monkeypatch.setattr(attention_module, "varlen_attn", varlen)
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen)
     monkeypatch.setattr(packing, "lengths_fit_one_kernel", lambda query: True)
 
 

@@ -12,7 +12,7 @@ from boxes_ground import BoxesWorld
 
 from generators.policies.policy import PastTurn, PolicyView
 from pipelines.prompts import REFUSAL, prompt_text
-from pipelines.prompts.history import HISTORY_STEPS
+from pipelines.prompts.history import HISTORY_STEPS, PROMPT_VERSIONS
 from schemas.action_types import Finished
 from schemas.actions import parse_reply
 from schemas.tables import Samples
@@ -44,6 +44,7 @@ def test_slips_stand_in_the_history_and_are_never_answers() -> None:
         # word for word what a checkpoint is asked with when it acts
         policy, past = CheckpointPolicy.__new__(CheckpointPolicy), tuple(PastTurn(m.action) for m in moments)
         policy.thinking, policy.history, policy.history_steps = False, "action", HISTORY_STEPS
+        policy.prompt_version = PROMPT_VERSIONS[0]
         turns = [turn for turn, moment in enumerate(moments) if moment.right]
         for turn, row in zip(turns, rows, strict=True):
             asked = policy.row(PolicyView(contract.instruction, b"", (1, 1), contract.platform, past[:turn]))
