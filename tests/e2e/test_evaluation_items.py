@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from goldmaker import commit_gold
 from suitemaker import encode, make_suite, page, suite_row
+from turns import prompt
 
 from pipelines import sources, suites
 from pipelines.mapping.adapter import Raw
 from pipelines.store import Store, StoreError
-from pipelines.training_data.chat_turns import prompt
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from pipelines.unify.unify import unify_source

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +10,7 @@ import pytest
 from goldmaker import gold
 from hypothesis import given
 from hypothesis import strategies as st
+from turns import prompt
 
 from pipelines.store import Manifest, PartSpec, Store
 from pipelines.takedown.tables import id_rows
@@ -47,11 +47,6 @@ def test_a_prompt_comes_back_byte_for_byte(chat: list[dict], answer: str) -> Non
         range(messages.count('{"type":"image"}'))
     )
     assert parts[-1]["text"] == answer
-
-
-def prompt(turns: list[Any]) -> str:
-    """What is asked, of one row's turns."""
-    return prompts(pa.chunked_array([[turns]], TURNS))[0]
 
 
 def test_a_turn_of_plain_text_becomes_one_part() -> None:

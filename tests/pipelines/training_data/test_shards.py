@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from goldmaker import commit_gold, gold
+from turns import prompt
 
 from pipelines.store import Store, StoreError
-from pipelines.training_data.chat_turns import TURNS, prompts
 from pipelines.training_data.shard_form import ShardConfig, ShardIndex
 from pipelines.training_data.shards import build_shards
 from schemas.tables import Samples
@@ -37,11 +37,7 @@ def test_each_training_sample_is_packed_once_with_its_own_picture(tmp_path: Path
             "images"
         ]
         sample = samples[row["sample_id"]]
-        assert {
-            **row,
-            "images": sample["images"],
-            "messages": prompts(pa.chunked_array([[row["messages"]]], TURNS))[0],
-        } == sample
+        assert {**row, "images": sample["images"], "messages": prompt(row["messages"])} == sample
         assert row["messages"][-1]["role"] == "assistant"
         assert row["messages"][-1]["content"] == [{"type": "text", "text": row["answer"], "image_index": None}]
 
