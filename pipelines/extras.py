@@ -38,7 +38,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     ),
     "trl": ("accelerate", "peft", "trl"),
     "s3": ("s3fs",),
-    "ocr": ("onnxruntime", "rapidocr"),
     "ray": ("ray",),
     "production": ("dagster_postgres", "psycopg2"),
     "tracking": ("attr", "mlflow", "openlineage"),

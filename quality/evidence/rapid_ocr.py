@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.extras import install_line
 from pipelines.store.images import open_image
 from quality.evidence.ocr_text import NoReader, element_of, is_word
 from quality.items.screens import Element
 
+INSTALL = "pip install rapidocr onnxruntime"
+"""No extra: OpenCV and ONNX Runtime come with it, which few who judge need."""
 LEAST_SURE = 0.7
 """Confidence (0..1) below which a line isn't believed: icons are read as signs with less."""
 
@@ -23,9 +24,7 @@ def _engine() -> Any:
     try:
         from rapidocr import RapidOCR
     except ModuleNotFoundError as missing:
-        raise NoReader(
-            f"reading: RapidOCR isn't installed (no module {missing.name!r}): {install_line('ocr')}"
-        ) from None
+        raise NoReader(f"reading: RapidOCR isn't installed (no module {missing.name!r}): {INSTALL}") from None
     # Workers share the cores already.
     threads = {f"EngineConfig.onnxruntime.{kind}_op_num_threads": 1 for kind in ("intra", "inter")}
     return RapidOCR(params={"Global.log_level": "error", **threads})

@@ -38,8 +38,9 @@ BASE = {
     "typing_extensions",
 }
 """Modules of what `pip install vesper` alone brings."""
-OF_THE_SYSTEM = {"android_world", "gi", "httpx2", "wandb"}
-"""Of no extra: a harness and a tracker that their users install, GNOME's bindings, and what the hub's client brings."""
+OF_THE_SYSTEM = {"android_world", "gi", "httpx2", "rapidocr", "wandb"}
+"""Of no extra: a harness, a reader and a tracker that their users install, GNOME's bindings, and what comes with the
+hub's client."""
 BLOCKED = """
 import sys
 class Missing:

@@ -125,7 +125,7 @@ def test_a_judge_that_is_to_read_needs_the_program(work: StageWork, monkeypatch:
     rapid_ocr._engine.cache_clear()
     monkeypatch.setitem(sys.modules, "rapidocr", None)
     [line] = probes.judge(_stage("verdicts/aitw", "judge"), replace(work, deployment=other))
-    assert "[ocr]" in line and "judge.read" in line
+    assert "pip install rapidocr" in line and "judge.read" in line
     rapid_ocr._engine.cache_clear()
 
 

@@ -21,7 +21,7 @@ from tests.quality.conftest import World, png
 
 WHERE = {
     "tesseract": (shutil.which(tesseract.PROGRAM), "tesseract isn't installed (apt-get install tesseract-ocr)"),
-    "rapidocr": (find_spec("rapidocr"), "rapidocr isn't installed (pip install 'vesper[ocr]')"),
+    "rapidocr": (find_spec("rapidocr"), "rapidocr isn't installed (pip install rapidocr onnxruntime)"),
 }
 programs = pytest.mark.parametrize(
     "program",
@@ -137,7 +137,7 @@ def test_without_tesseract_a_judge_that_is_to_read_says_what_to_install(monkeypa
 def test_without_rapidocr_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     rapid_ocr._engine.cache_clear()
     monkeypatch.setitem(sys.modules, "rapidocr", None)
-    with pytest.raises(NoReader, match=r"RapidOCR isn't installed .*\[ocr\]"):
+    with pytest.raises(NoReader, match="RapidOCR isn't installed .*pip install rapidocr onnxruntime"):
         build_judge(JudgeConfig("rules", read="rapidocr"))
     rapid_ocr._engine.cache_clear()
 
