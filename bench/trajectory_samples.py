@@ -52,7 +52,7 @@ from schemas.rows import SampleRow
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.figures import Figure, share
-from bench.trajectory_truth import Answers, MeasuredRun, achieved, broken_plans, levels, true_error
+from tests.support.trajectory_truth import Answers, MeasuredRun, achieved, broken_plans, levels, true_error
 
 ERROR_RATE = 0.3
 PER_SITE = 4

@@ -32,13 +32,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipelines.mapping import adapter, column_json
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.column_json import plain, undecoded
-from pipelines.mapping.columns import codes_of, constant, same_in, taken
+from pipelines.mapping.columns import codes_of, constant, taken
 from pipelines.mapping.items import ItemError, notices, refusing, smallest_box, split_of, unknown_fields
 from pipelines.mapping.splits import split_lists
 from pipelines.native import aitw_native, aitw_parquet, gesture_columns
@@ -83,7 +82,7 @@ DESCRIPTOR = Descriptor(
         Loss("image/encoded", "PNG screen", "kept", "raw pixels, losslessly; a wrong byte count: row without picture"),
         Loss("image/ui_annotations_*", "screens.elements", "kept", "OCR text and icon kinds; y, x, h, w → box"),
         Loss("device_type, android_api_level", "-", "lossy", "stays in native_action"),
-        Loss("current_activity", "app", "lossy", "package name if it is the same in all steps; stays in native_action"),
+        Loss("current_activity", "app", "lossy", "package name if all steps off the launcher have it"),
     ),
     download=Download(url="gs://gresearch/android-in-the-wild"),
 )
@@ -93,7 +92,7 @@ class AitwAdapter(adapter.BatchAdapter):
     """Groups steps to episodes and maps the gesture codes."""
 
     descriptor = DESCRIPTOR
-    version = 2
+    version = 3
     items_at = ("steps",)
     side_lists = (SPLIT_LIST,)
 
@@ -182,20 +181,18 @@ def _gestures(table: pa.Table) -> gesture_columns.Gestures:
 
 
 def _apps(table: pa.Table, starts: np.ndarray) -> pa.Array:
-    """Package name of each episode, if all its steps name the same one."""
+    """As `_app`, of each episode."""
     if "current_activity" not in table.column_names:
         return pa.nulls(len(starts) - 1, pa.string())
     codes, values = codes_of(undecoded(table["current_activity"]))
-    packages = [str(value).partition("/")[0] for value in values.to_pylist()]
-    names = sorted(set(packages))
-    number = np.array([names.index(package) for package in packages])[codes]
-    # All steps name the same, or nobody knows which app it was.
-    first = number[starts[:-1]]
-    return (
-        taken([name or None for name in names], first)
-        if same_in(number, starts).all()
-        else pc.if_else(pa.array(same_in(number, starts)), taken([name or None for name in names], first), None)
-    )
+    packages = [_package(str(value)) for value in values.to_pylist()]
+    # The last name is none: it stands for launchers in the largest numbers, and for nobody in the smallest.
+    names = [*sorted({name for name in packages if name}), None]
+    # A null has the code -1.
+    number = np.array([*(names.index(package or None) for package in packages), len(names) - 1])[codes]
+    least = np.minimum.reduceat(number, starts[:-1])
+    most = np.maximum.reduceat(np.where(number == len(names) - 1, -1, number), starts[:-1])
+    return taken(names, np.where(most == least, least, len(names) - 1))
 
 
 def _pictures(table: pa.Table) -> gesture_columns.BatchPictures:
@@ -341,9 +338,15 @@ def _boxed(flat: list[float], words: list[str], types: list[str]) -> list[dict[s
 
 
 def _app(steps: list[dict[str, Any]]) -> str | None:
-    """Package name, if all steps name the same one."""
-    packages = {str(step.get("current_activity", [""])[0]).partition("/")[0] for step in steps}
-    return packages.pop() or None if len(packages) == 1 else None
+    """Package name, if all steps in apps name the same one."""
+    packages = {_package(str((step.get("current_activity") or [""])[0])) for step in steps} - {""}
+    return packages.pop() if len(packages) == 1 else None
+
+
+def _package(activity: str) -> str:
+    """That of an app; "" for a launcher, where many recordings begin."""
+    package = activity.partition("/")[0]
+    return "" if "launcher" in package else package
 
 
 def _outcome(steps: list[dict[str, Any]]) -> str | None:

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from trajectory_truth import Answers, MeasuredRun
 
 from bench.figures import Figure
 from bench.trajectory_samples import answer_figures, error_figures, law_figure, level_figures, measured_runs
-from bench.trajectory_truth import Answers, MeasuredRun
 from generators.generation.judged_runs import run_verdict
 from pipelines.derivers.derive import derive_samples
 from pipelines.derivers.trajectories import (

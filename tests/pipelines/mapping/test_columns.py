@@ -244,13 +244,14 @@ def test_target_boxes_are_the_smallest_that_hold_the_tap(rows: list[Any], frame:
         assert got.get(place) == smallest_box(known, Click((x, y)))
 
 
+ACTIVITIES = ("com.a/.x", "com.a/.y", "com.b", "", "com.google.android.apps.nexuslauncher/.Home")
 STEP = st.fixed_dictionaries(
     {
         "code": st.sampled_from([3, 4, 4, 4, 5, 7, 10, 11, 9]),
         "results__yx_touch": st.tuples(*[st.floats(0, 1.125, width=32)] * 2).map(list),
         "results__yx_lift": st.tuples(*[st.floats(0, 1, width=32)] * 2).map(list),
         "results__type_action": st.sampled_from(["", "it's", 'a "b"\n', "é"]).map(lambda text: [text]),
-        "current_activity": st.sampled_from(["com.a/.x", "com.a/.y", "com.b", ""]).map(lambda text: [text]),
+        "current_activity": st.sampled_from(ACTIVITIES).map(lambda text: [text]),
         "image__encoded": st.sampled_from([[], [b"abc"], None]),
     }
 )

@@ -115,6 +115,20 @@ def test_every_code_maps(tmp_path: Path, code: int, changes: dict[str, Any], exp
     assert run(tmp_path, small_aitw(code=code, **changes)).actions == [expected]
 
 
+@pytest.mark.parametrize(
+    ("activities", "app"),
+    [
+        (["com.a/.x", "com.a/.y"], "com.a"),
+        (["com.google.android.apps.nexuslauncher/.Home", "com.a/.x"], "com.a"),
+        (["com.a/.x", "com.b"], None),
+        (["com.android.launcher3/.Home", ""], None),
+    ],
+)
+def test_the_app_is_that_of_all_steps_off_the_launcher(tmp_path: Path, activities: list[str], app: str | None) -> None:
+    result = run(tmp_path, *(small_aitw(n, 2, current_activity=[said]) for n, said in enumerate(activities)))
+    assert [row["app"] for row in result.steps] == [app, app]
+
+
 def test_outcome_follows_the_status_codes(tmp_path: Path) -> None:
     result = run(
         tmp_path, small_aitw(code=10), small_aitw(code=11, episode_id=["78"]), small_aitw(code=6, episode_id=["79"])
