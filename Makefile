@@ -14,7 +14,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test lint dev docs docs-serve bench gpu soak soak-desktop ui nights nano-base serve attack growth lock sbom clean
+.PHONY: help setup demo check test lint types structure dev docs docs-serve bench gpu soak soak-desktop ui nights nano-base serve attack growth lock sbom clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,9 +49,14 @@ test: lint ## lint, types, import directions, all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: setup ## ruff, mypy, import contracts, figures of the structure
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target types structure
+
+types: ## a part of lint: mypy, by far the longest on its first run
+	$(BIN)/mypy
+
+structure: ## a part of lint: ruff, import contracts, figures of the structure
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python bench/structure.py
 
