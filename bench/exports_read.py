@@ -63,9 +63,9 @@ def ms_swift(folder: Path) -> Iterator[Told]:
     data, _ = load_dataset(sorted(glob.glob("data/train-*.jsonl")), num_proc=1, strict=True, shuffle=False)
     for row in data:
         said = [[turn["role"], turn["content"]] for turn in row["messages"]]
-        if row.get("objects"):
+        if said[-1][1] == "<bbox>":
             [box] = row["objects"]["bbox"]
-            assert said[-1][1] == "<bbox>" and row["objects"]["bbox_type"] == "norm1"
+            assert row["objects"]["bbox_type"] == "norm1"
             said[-1][1] = f"[{','.join(str(round(side * 1000)) for side in box)}]"
         yield said, [pixels(opened(image)) for image in row["images"]]
 

@@ -26,6 +26,11 @@ def part_beside(path: Path, *, alone: bool = False) -> Iterator[Path]:
         part = Path(name)
     try:
         yield part
+    except OSError as error:
+        # A full disk says so to whoever writes, who knows no path.
+        if error.filename is None:
+            error.filename = str(path)
+        raise
     finally:
         part.unlink(missing_ok=True)
 

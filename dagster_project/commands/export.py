@@ -8,8 +8,10 @@ from pathlib import Path
 from dagster_project.commands.store_option import add_store, open_store
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.model_card import checkpoint_card
+from dagster_project.settings import deployment as deployments
 from generators.tasks.pool_export import POOL, export_pool
 from generators.tasks.task_pool import SHARDS as TASKS
+from pipelines.exports.choose import counted
 from pipelines.exports.corpus import export_corpus
 from pipelines.exports.filters import Filters
 from pipelines.exports.forms import CORPUS
@@ -85,6 +87,13 @@ def _export(
     store: Store, manifest: Manifest, options: argparse.Namespace, filters: Filters, given: Mapping[str, object]
 ) -> dict[Group, int]:
     if options.kind == "corpus":
+        policy = deployments.load().licences
+        for group in sorted(counted(manifest)):
+            # What may not train here is not for others to train on; these shards may be older than that word.
+            if filters.takes(group) and (why := policy.refuses(group.licence)):
+                raise ValueError(
+                    f"{manifest.asset}: source {group.source}: {why}; leave it out by --source or --licence"
+                )
         return export_corpus(store, manifest, options.form, options.folder, filters, print)
     if options.kind == "pool":
         return export_pool(store, manifest, options.form, options.folder, filters, print)

@@ -79,6 +79,7 @@ POOL: dict[str, ExportForm[PoolTask]] = {
         notes="A reward function gets the columns by name: `evaluator` is the rule, `initial_state` the start. "
         "`environment.py` lets TRL play tasks that begin in a world, on a server of `vesper serve worlds`.",
         beside=_environment,
+        version="2",
     ),
     "verl": ExportForm(
         name="verl",
@@ -92,6 +93,7 @@ POOL: dict[str, ExportForm[PoolTask]] = {
         "`MODEL=… bash run.sh` plays tasks that begin in a world by `agent_loop.py`, on a server of "
         "`vesper serve worlds`.",
         beside=_agent_loop,
+        version="2",
     ),
     "hub": ExportForm(
         name="hub",

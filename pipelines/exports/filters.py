@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from schemas.settings import Flag, Settings, Whole, setting
 
@@ -34,16 +34,24 @@ class Filters(Settings):
     mixture: Flag = setting(False, "Rows and repeats of mid_training/mixture, instead of each row once.")
     shard_mb: Whole = setting(256, "Size in MB from which a file is closed and the next begun.", ge=1)
 
+    def plain(self) -> dict[str, Any]:
+        """As JSON values; the same names in another order are the same filter."""
+        return {name: sorted({*said}) if isinstance(said, list) else said for name, said in super().plain().items()}
+
     def require(self, asset: str, there: Collection[Group], left: int, more: str = "") -> None:
         """Raise `ValueError` for a source that no row has, as a misspelled one beside others would go unnoticed, and
         where nothing is `left`. `there`: groups of all rows; `more`: what else may be the reason."""
+        if not there:
+            raise ValueError(
+                f"{asset}: expected packed samples or tasks, found none in it; leave --asset out for the usual"
+            )
         sources = sorted({group.source for group in there})
         if missing := sorted(set(self.source) - set(sources)):
             raise ValueError(f"{asset}: source: expected any of {', '.join(sources)}, found {missing[0]!r:.60}")
         if not left:
             # A line that can be read: what each filter could say, not every group of rows.
             held = {name: sorted({getattr(group, name) for group in there} - {""}) for name in ("source", *_BY_GROUP)}
-            listed = "; ".join(f"{name} {', '.join(words)}" for name, words in held.items() if words) or "nothing"
+            listed = "; ".join(f"{name} {', '.join(words)}" for name, words in held.items() if words)
             raise ValueError(f"{asset}: expected rows that filters leave, found none; it holds {listed}{more}")
 
     def takes(self, group: Group) -> bool:

@@ -53,17 +53,29 @@ def open_folder(folder: Path, plan: ExportPlan) -> None:
     something else."""
     path = folder / RECEIPTS / "plan.json"
     if path.is_file():
-        found = path.read_text(encoding="utf-8")
+        found, wanted = json.loads(path.read_text(encoding="utf-8")), plan.plain()
         # Another plan's parts would stand beside these as if they were one export.
-        if found.strip() != canonical_json(plan.plain()):
+        if found != wanted:
+            there, asked = _flat(found), _flat(wanted)
+            other = [
+                f"{name} {said}, found {there.get(name)}" for name, said in asked.items() if there.get(name) != said
+            ]
             raise ValueError(
-                f"{folder}: expected the export that was begun there to be of {plan.asset}@{plan.version} with these "
-                f"settings, found {found.strip()[:300]}; give another folder, or delete this one"
+                f"{folder}: expected the export that was begun there to be of {'; '.join(other)}; give another folder, "
+                "or delete this one"
             )
         return
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder}: expected no folder, an empty one or an export, found other files in it")
     put_json(path, plan.plain())
+
+
+def _flat(plain: object, name: str = "") -> dict[str, str]:
+    """The values within values of a plan, by their path."""
+    if not isinstance(plain, dict) or not plain:
+        return {name.removeprefix("settings.filters."): canonical_json(plain)[:80]}
+    inner = (_flat(value, f"{name}.{key}" if name else str(key)) for key, value in plain.items())
+    return {path: value for values in inner for path, value in values.items()}
 
 
 def export_folder(

@@ -44,4 +44,5 @@ FORM = ExportForm(
     language="bash",
     loose_pictures=True,
     beside=_info,
+    version="2",
 )

@@ -72,18 +72,14 @@ def write_parts(
         split, size = record.group.split, 0
         groups: Counter[Group] = Counter()
         name = form.files.format(split=split, part=next(part_names))
-        with place(name) as path:
-            sink = open_sink(path, Path(name).suffix, form.schema)
-            try:
-                # A part holds one split, and ends behind the record that fills it.
-                while record is not None and record.group.split == split and size < limit_mb * MB:
-                    if form.loose_pictures:
-                        # Pictures before the row that names them.
-                        for picture in record.pictures:
-                            put_picture(picture)
-                    size += sink.add(form.row(record))
-                    groups[record.group] += 1
-                    record = next(records, None)
-            finally:
-                sink.close()
+        with place(name) as path, open_sink(path, Path(name).suffix, form.schema) as sink:
+            # A part holds one split, and ends behind the record that fills it.
+            while record is not None and record.group.split == split and size < limit_mb * MB:
+                if form.loose_pictures:
+                    # Pictures before the row that names them.
+                    for picture in record.pictures:
+                        put_picture(picture)
+                size += sink.add(form.row(record))
+                groups[record.group] += 1
+                record = next(records, None)
         yield WrittenPart(name, groups.total(), dict(groups))

@@ -1,6 +1,7 @@
 """What is exported: a sample with its pictures, and how formats write its turns."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +13,9 @@ IMAGE_MARK = "<image>"
 """Where a picture stands, for trainers that take texts with marks instead of parts."""
 MARKS = (IMAGE_MARK, "<video>", "<audio>")
 """What such trainers replace wherever it stands: a page's text that holds one must not pass for a picture."""
-SPECIAL_MARKS = ("<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>")
-"""What processors of Qwen's models count, also in texts."""
+_CONTROL = re.compile(r"<\|(?=\w+\|>)")
+"""The beginning of a control token. Tokenizers make one of any text that spells it: `<|image_pad|>` would count as a
+picture, `<|im_end|>` end the turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +64,17 @@ class Sample:
 
 
 def unmarked(text: str, marks: Iterable[str] = MARKS) -> str:
-    """A text without marks that a trainer would replace: `<image>` becomes `< image>`."""
+    """A text without marks that a trainer would replace, and without control tokens: `<image>` becomes `< image>`,
+    `<|im_end|>` becomes `< |im_end|>`."""
     for mark in marks:
         text = text.replace(mark, f"< {mark[1:]}")
-    return text
+    return _CONTROL.sub("< |", text)
 
 
 def marked(turn: Turn, marks: Sequence[str] = MARKS) -> str:
     """A turn as one text: `<image>` for a picture, its texts without marks of their own."""
     return "".join(
-        IMAGE_MARK if part["type"] == "image" else unmarked(part["text"] or "", (*marks, *SPECIAL_MARKS))
-        for part in turn["content"]
+        IMAGE_MARK if part["type"] == "image" else unmarked(part["text"] or "", marks) for part in turn["content"]
     )
 
 

@@ -1,9 +1,10 @@
 """Files that take one record after the other: parquet, JSON lines, tar. The same records give the same bytes."""
 
+import contextlib
 import io
 import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -87,9 +88,20 @@ class _Tar:
         self._tar.close()
 
 
-def open_sink(path: Path, suffix: str, schema: pa.Schema | None) -> Sink:
-    """A file of the kind that `suffix` names; `schema` is that of a parquet file."""
+@contextlib.contextmanager
+def open_sink(path: Path, suffix: str, schema: pa.Schema | None) -> Iterator[Sink]:
+    """A file of the kind that `suffix` names, finished at the end; `schema` is that of a parquet file."""
+    sink: Sink
     if suffix == ".parquet":
         assert schema is not None, f"{path}: a parquet file needs a schema"
-        return _Parquet(path, schema)
-    return _Tar(path) if suffix == ".tar" else _JsonLines(path)
+        sink = _Parquet(path, schema)
+    else:
+        sink = _Tar(path) if suffix == ".tar" else _JsonLines(path)
+    try:
+        yield sink
+    except BaseException:
+        # What a full disk stopped can't be finished either, and the first error says why.
+        with contextlib.suppress(Exception):
+            sink.close()
+        raise
+    sink.close()

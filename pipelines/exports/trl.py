@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from pipelines.exports.form import ABOUT, IMAGES, ExportForm, datasets_schema, images
-from pipelines.exports.records import SPECIAL_MARKS, Sample, unmarked
+from pipelines.exports.records import Sample, unmarked
 from pipelines.training_data.chat_turns import Turn
 
 TYPED_TURNS = pa.list_(
@@ -16,13 +16,12 @@ SCHEMA = datasets_schema([("messages", TYPED_TURNS), ("images", IMAGES), *ABOUT]
 
 
 def typed_turns(turns: Sequence[Turn]) -> list[dict[str, object]]:
-    """Turns as a value of `TYPED_TURNS`, their texts without tokens that a processor would count as pictures."""
+    """Turns as a value of `TYPED_TURNS`, their texts without control tokens."""
     return [
         {
             "role": turn["role"],
             "content": [
-                {"type": part["type"], "text": part["text"] and unmarked(part["text"], SPECIAL_MARKS)}
-                for part in turn["content"]
+                {"type": part["type"], "text": part["text"] and unmarked(part["text"], ())} for part in turn["content"]
             ],
         }
         for turn in turns
@@ -42,4 +41,5 @@ FORM = ExportForm(
     loading="import datasets\nfrom trl import SFTConfig, SFTTrainer\n"
     'data = datasets.load_dataset("THIS FOLDER", split="train")\n'
     "SFTTrainer(model, train_dataset=data, processing_class=processor, args=SFTConfig(max_length=None))",
+    version="2",
 )

@@ -87,4 +87,5 @@ FORM = ExportForm(
     "rewards are those of `reward.py`: Vesper's own.",
     objectives=("grounding", "navigation"),
     beside=_run,
+    version="2",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipelines.store import Store
@@ -38,7 +39,8 @@ Tagged = Callable[[Sequence[str]], list[str]]
 
 
 def page_of(loaded: Loaded, view: View, tagged: Tagged) -> dict[str, object]:
-    """`items`: the cards of the view's page; `total`: how many items the view has; `pages`."""
+    """`items`: the cards of the view's page, or of the last where it has fewer; `page`: which that is; `total`: how
+    many items the view has; `pages`."""
     cursor = loaded.cursor()
     where, given = view.where(loaded, tagged(view.tags) if view.tags else ())
     # The row numbers first: the wide columns are then read for one page's rows alone, however deep it lies. What is
@@ -48,10 +50,10 @@ def page_of(loaded: Loaded, view: View, tagged: Tagged) -> dict[str, object]:
         f"SELECT rowid, (SELECT count(*) FROM hits) FROM hits ORDER BY {view.order} LIMIT {PAGE_ITEMS} OFFSET ?",
         [*given, (view.page - 1) * PAGE_ITEMS],
     ).fetchall()
-    if found:
-        total = found[0][1]
-    else:  # a page behind the last one
+    total = found[0][1] if found else 0
+    if not found and view.page > 1:  # behind the last one, as a saved view is once items have left
         [(total,)] = cursor.execute(f"SELECT count(*) FROM items WHERE {where}", given).fetchall()
+        return page_of(loaded, replace(view, page=max(1, -(-total // PAGE_ITEMS))), tagged)
     cards = cards_at(loaded, cursor, [number for number, _ in found])
     return {"items": cards, "total": total, "page": view.page, "pages": -(-total // PAGE_ITEMS), "version": loaded.name}
 

@@ -263,6 +263,10 @@ def test_every_control_has_a_name(server: Server, browser: Browser) -> None:
             .map(n => n.outerHTML.slice(0, 120))"""
         assert ann.page.evaluate(unnamed) == []
         assert ann.page.evaluate("() => document.documentElement.lang") == "en"
+        ann.page.goto(f"{server.url}?unit=rows")  # an address that somebody wrote by hand
+        ann.wait("() => !document.querySelector('[aria-busy]') && document.getElementById('banner').innerText")
+        assert "unit: expected one of sample, step" in ann.page.inner_text("#banner")
+        assert ann.page.inner_text("#total") == "0 items" and ann.errors == []
 
 
 def test_text_of_the_data_never_runs(server: Server, browser: Browser) -> None:

@@ -16,6 +16,7 @@ let anchor = null; // where a range of selected cards begins
 let asked = 0; // answers to older questions are dropped
 let go = () => {};
 let view = new URLSearchParams();
+let page = 1; // that is shown: the last, where the address says a later one
 
 export function setUp(navigate) {
   go = navigate;
@@ -58,10 +59,9 @@ function change(edit) {
 }
 
 export function turn(by) {
-  const page = Number(view.get("page") || 1) + by;
-  if (page < 1 || (by > 0 && byId("next").disabled)) return;
+  if (byId(by > 0 ? "next" : "previous").disabled) return;
   const next = new URLSearchParams(view);
-  put(next, "page", page > 1 ? String(page) : "");
+  put(next, "page", page + by > 1 ? String(page + by) : "");
   go(next);
 }
 
@@ -82,7 +82,7 @@ export async function show(params) {
   byId("sort").value = query.get("sort") || "score";
   byId("unscored").checked = query.get("scored") === "no";
   byId("export-view").href = "export.jsonl?" + query;
-  const unit = query.get("unit") || "sample";
+  const unit = query.get("unit") || "sample", what = (UNITS[unit] || "items").toLowerCase();
   byId("units").querySelectorAll("button").forEach((one) => one.setAttribute("aria-pressed", String(one.dataset.unit === unit)));
   showChips(query);
   byId("grid").setAttribute("aria-busy", "true");
@@ -91,9 +91,9 @@ export async function show(params) {
     const found = await ask("api/items", query);
     if (mine !== asked) return;
     complain(null);
-    showCards(found, UNITS[unit].toLowerCase());
+    showCards(found, what);
   } catch (error) {
-    if (mine === asked) { complain(error); showCards({ items: [], total: 0, page: 1, pages: 0 }, UNITS[unit].toLowerCase()); }
+    if (mine === asked) { complain(error); showCards({ items: [], total: 0, page: 1, pages: 0 }, what); }
   }
   byId("grid").removeAttribute("aria-busy");
 }
@@ -118,6 +118,7 @@ function showChips(query) {
 function showCards(found, what) {
   const held = byId("grid").contains(document.activeElement), before = cards[place]?.item_id;
   cards = found.items;
+  page = found.page;
   place = 0;
   anchor = null;
   const text = `${found.total.toLocaleString("en")} ${what}`;

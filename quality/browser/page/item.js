@@ -94,7 +94,8 @@ function terms(pairs) {
   pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && !value.length))
     .forEach(([name, value]) => {
       list.append(make("dt", name));
-      list.append(make("dd", typeof value === "object" ? JSON.stringify(value, null, 1) : String(value), typeof value === "object" ? "code" : ""));
+      const plain = Array.isArray(value) && value.every((one) => typeof one === "string") ? value.join("\n") : value;
+      list.append(make("dd", typeof plain === "object" ? JSON.stringify(plain) : String(plain)));
     });
   return list;
 }
@@ -167,8 +168,8 @@ function chainNodes(told) {
   const hygiene = Object.entries(told.hygiene || {}).flatMap(([name, found]) =>
     found.map((row) => `${name.replaceAll("_", " ")}: ${row.reason || row.detail || row.kept || row.suite || row.item_id}`));
   const fates = Object.values(told.fates || {}).reduce((sum, one) => ({ ...sum, [one.meaning]: (sum[one.meaning] || 0) + 1 }), {});
-  const samples = [`${told.samples || 0} samples`, ...Object.entries(fates).map(([meaning, count]) => `${count} ${meaning}`)];
-  const shards = (told.shards || []).map((one) => `${one.shard}, row ${one.row}${one.repeats === null ? "" : `, ${one.repeats} times in the mixture`}`);
+  const samples = [`${told.samples || 0} sample${told.samples === 1 ? "" : "s"}`, ...Object.entries(fates).map(([meaning, count]) => `${count} ${meaning}`)];
+  const shards = (told.shards || []).map((one) => `${one.shard}, row ${one.row}${one.repeats === null ? "" : `, ${one.repeats === 1 ? "once" : `${one.repeats} times`} in the mixture`}`);
   const trained = (told.checkpoints || []).map((one) => `${one.asset}@${short(one.version)}${one.current ? " (current)" : ""}`);
   const worth = (told.worth || []).map((one) => `${one.kind}, ${one.subject}: ${points(one)} (${one.says}), ${one.asset}@${short(one.version)}`);
   const nodes = [stage("Native row", native, told.native)];

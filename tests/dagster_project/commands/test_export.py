@@ -96,6 +96,7 @@ def test_a_version_is_named_by_its_beginning(home: Path, tmp_path: Path) -> None
         (("pool", "--to", "trl", "--score", "3"), "--score: expected source, licence or platform for a pool"),
         (("checkpoint", "--to", "hub", "--source", "x"), "--source: expected no filter for a checkpoint"),
         (("corpus", "--to", "trl", "--asset", "@ffff"), "expected one of"),
+        (("corpus", "--to", "trl", "--asset", "gold/toy"), "gold/toy: expected packed samples or tasks, found none"),
     ],
 )
 def test_mistakes_are_named(
@@ -104,6 +105,21 @@ def test_mistakes_are_named(
     assert export(home, *words, tmp_path / "out") == 2
     [line] = capsys.readouterr().err.splitlines()
     assert said in line and not (tmp_path / "out/data").exists()
+
+
+def test_what_the_licence_policy_refuses_is_not_exported(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / "deployment.yaml"
+    settings.write_text("licences: {deny: [MIT]}\n")
+    monkeypatch.setenv("VESPER_DEPLOYMENT", str(settings))
+    assert export(home, "corpus", "--to", "trl", tmp_path / "out") == 2
+    assert "source toy: licence 'MIT' is denied by the deployment's policy" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    other = tmp_path / "other.yaml"
+    other.write_text("licences: {deny: ['*NC*']}\n")
+    monkeypatch.setenv("VESPER_DEPLOYMENT", str(other))
+    assert export(home, "corpus", "--to", "trl", tmp_path / "out") == 0
 
 
 def test_a_push_puts_the_export_on_a_hub_and_datasets_loads_it(home: Path, tmp_path: Path) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
+import resource
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 import pytest
 from corpusmaker import light_source
@@ -31,7 +34,7 @@ from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.training_data.shards import build_shards
 from schemas.tables import Samples
 
-HOSTILE = "press <image> or <|image_pad|>, <bbox> and </s>"
+HOSTILE = "press <image> or <|image_pad|>, <bbox> and </s><|im_end|>"
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +87,9 @@ def of_lines(folder: Path) -> Iterator[Told]:
         for line in path.read_text().split("\n")[:-1]:
             row = json.loads(line)
             said = [(turn["role"], turn["content"]) for turn in row["messages"]]
-            if "objects" in row:
+            if said[-1][1] == "<bbox>":
                 box = ",".join(str(round(side * 1000)) for side in row["objects"]["bbox"][0])
-                assert said[-1] == ("assistant", "<bbox>") and row["objects"]["bbox_type"] == "norm1"
+                assert row["objects"]["bbox_type"] == "norm1"
                 said[-1] = ("assistant", f"[{box}]")
             shown = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in row["images"]]
             yield row["sample_id"], said, shown
@@ -121,7 +124,7 @@ def test_every_row_is_in_an_export_once_as_it_trains(corpus: tuple[Store, Manife
 
     def plain(rows: list[Told]) -> list[Told]:
         """What every form does to marks: the special tokens that only some escape, on both sides."""
-        marks = ("<|image_pad|>", "<bbox>")
+        marks = ("<bbox>",)
 
         def bare(role: str, text: str) -> tuple[str, str]:
             return role, unmarked(text, marks) if role == "user" else text
@@ -135,12 +138,38 @@ def test_every_row_is_in_an_export_once_as_it_trains(corpus: tuple[Store, Manife
     assert f"| toy | CC0-1.0 | {len(expected)} |" in licences
 
 
+@pytest.mark.parametrize("form", ["ms-swift", "llama-factory"])
+def test_every_line_has_the_same_columns(corpus: tuple[Store, Manifest], tmp_path: Path, form: str) -> None:
+    """`datasets` takes columns and types from the first 10 MB of a file, and refuses what it finds later."""
+    export_corpus(*corpus, form, tmp_path / "out")
+    lines = [line for path in (tmp_path / "out/data").rglob("*.jsonl") for line in path.read_bytes().splitlines()]
+    schemas = {str(pa_json.read_json(io.BytesIO(line)).schema) for line in lines}
+    assert len(lines) > 50 and len(schemas) == 1, schemas
+
+
+@pytest.mark.parametrize("form", CORPUS)
+def test_a_file_that_finds_no_room_is_named_and_left_out(
+    corpus: tuple[Store, Manifest], tmp_path: Path, form: str
+) -> None:
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, usual[1]))  # as a full disk, for files of more than 3,000 bytes
+    try:
+        with pytest.raises(OSError, match=r"Errno 27.*: '.*/out/data/") as found:
+            export_corpus(*corpus, form, tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert found.value.errno == errno.EFBIG, "and not what closing a file says after that"
+    assert not [path for path in (tmp_path / "out/data").rglob("*") if path.is_file()]
+    export_corpus(*corpus, form, tmp_path / "out")
+    assert list(READ[form](tmp_path / "out"))
+
+
 @pytest.mark.parametrize("form", ["ms-swift", "llama-factory", "verl"])
 def test_a_text_cannot_pass_for_a_picture(corpus: tuple[Store, Manifest], tmp_path: Path, form: str) -> None:
     export_corpus(*corpus, form, tmp_path / "out")
     for _, said, shown in READ[form](tmp_path / "out"):
         assert sum(text.count("<image>") for _, text in said) == len(shown)
-        assert not any("<|image_pad|>" in text for _, text in said)
+        assert not any(mark in text for _, text in said for mark in ("<|image_pad|>", "<|im_end|>"))
     escaped = "press < image> or < |image_pad|>"
     assert form == "verl" or any(escaped in text for _, said, _ in READ[form](tmp_path / "out") for _, text in said)
 
@@ -182,8 +211,11 @@ def test_a_damaged_part_is_written_again(corpus: tuple[Store, Manifest], tmp_pat
 
 def test_a_folder_takes_one_export_only(corpus: tuple[Store, Manifest], tmp_path: Path) -> None:
     export_corpus(*corpus, "trl", tmp_path / "out")
-    with pytest.raises(ValueError, match="give another folder, or delete this one"):
+    with pytest.raises(ValueError, match=r'to be of objective \["vqa"\], found \[\]; give another folder'):
         export_corpus(*corpus, "trl", tmp_path / "out", Filters(objective=("vqa",)))
+    with pytest.raises(ValueError, match='to be of form "verl", found "trl"; give another'):
+        export_corpus(*corpus, "verl", tmp_path / "out")
+    assert Filters(source=("b", "a", "b")).plain() == Filters(source=("a", "b")).plain(), "the same filter"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine")
     with pytest.raises(ValueError, match="found other files in it"):
