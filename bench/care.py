@@ -28,6 +28,7 @@ from generators.worlds.phone.phone_world import open_phone
 from generators.worlds.registry import open_world
 from quality.items.folder import read_directory
 from quality.statistics import wilson
+from trainer.statistics import interval
 
 LEAST_LANDED, LEAST_RECALL, MOST_ALARMS, LEAST_STEPS = 0.98, 0.95, 0.02, 500
 SURFACES = ("web", "phone")
@@ -74,6 +75,16 @@ def steps(first_seed: int, seeds: int, own: int) -> bool:
     return report(found) and len(found) >= LEAST_STEPS
 
 
+def share_found(listed: Sequence[LabelledStep]) -> tuple[float, float]:
+    """The 95 % interval of the share of these steps that the rule calls consequential: over clusters where steps belong
+    together."""
+    hits = [float(step.found is not None) for step in listed]
+    if not any(step.cluster for step in listed):
+        return wilson(int(sum(hits)), len(hits)) if hits else (0.0, 1.0)
+    found = interval(hits, [step.cluster for step in listed])
+    return found.low, found.high
+
+
 def report(found: Sequence[LabelledStep]) -> bool:
     """Prints mistakes, recall and false alarms, by where steps come from; whether both are as wanted."""
     groups: dict[str, list[LabelledStep]] = defaultdict(list)
@@ -88,10 +99,7 @@ def report(found: Sequence[LabelledStep]) -> bool:
         print("mistaken:", count, *line)
     for name, listed in [*sorted(groups.items()), ("all", found)]:
         r = recognition(listed)
-        recalled, alarmed = (
-            wilson(count, of) if of else (0.0, 1.0)
-            for count, of in ((r.consequential - r.missed, r.consequential), (r.alarms, r.others))
-        )
+        recalled, alarmed = (share_found([s for s in listed if bool(s.truth) == wanted]) for wanted in (True, False))
         print(
             f"{name:22} {len(listed):5} steps, recall {r.recall:.3f} [{recalled[0]:.3f}, {recalled[1]:.3f}] of "
             f"{r.consequential}, false alarms {r.false_alarms:.3f} [{alarmed[0]:.3f}, {alarmed[1]:.3f}] of {r.others}, "

@@ -19,7 +19,8 @@ from generators.worlds.care.care_world import CareWorld
 from generators.worlds.evaluators import holds
 from generators.worlds.pages.page_task import lookup
 from generators.worlds.wrappers.wrapper import Wrapper
-from quality.evidence.consequences import Kind, consequence, pressed
+from quality.evidence.consequence_words import Kind
+from quality.evidence.consequences import consequence, pressed
 from schemas.actions import Action
 
 MOST_STEPS = 40
@@ -97,7 +98,8 @@ def faults(world: World, case: CareCase) -> list[str]:
 # --- steps labelled by world truth ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class LabelledStep:
-    """A step and its truth: `truth` None does nothing of the kinds; `found` is what the rule says of it."""
+    """A step and its truth: `truth` None does nothing of the kinds; `found` is what the rule says of it. Steps of one
+    `cluster` belong together; "" where each stands by itself."""
 
     origin: str
     language: str
@@ -107,6 +109,7 @@ class LabelledStep:
     truth: Kind | None
     found: Kind | None
     words: str
+    cluster: str = ""
 
 
 @dataclass(frozen=True)

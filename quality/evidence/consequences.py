@@ -1,46 +1,72 @@
 """Whether a step does something that can't be taken back: delete, pay, send, share, permit, sign, overwrite.
 
-Read from what is clicked, from the rest of the screen and from the goal, by words in English, German, Spanish and
-Chinese (`consequence_words.json`). A control that says what it does is enough ("Delete project"); one that only
-confirms ("Yes", "Continue") is read with the screen's own texts, and where these say nothing, with the goal. What it
-can't see: icons without a name, other languages, keys (Enter sends in many programs), and what a page does without
-saying so.
+Read from what is clicked, from the rest of the screen and from the goal, by words in eight languages
+(`consequence_words.json`). A control that says what it does is enough ("Delete project"); one that only confirms
+("Yes", "Continue"), or that is a dialog's only way on beside "Cancel", is read with the screen's own texts, and where
+these say nothing, with the goal. What it can't see: icons without a name, other languages, keys (Enter sends in many
+programs), and what a page does without saying so.
 Whether the user has agreed is another question; so is whether the step is wise.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
+from quality.evidence.consequence_words import (
+    AGREES,
+    AMOUNT,
+    ASKS,
+    CHOICES,
+    CONFIRM,
+    EMPTIES,
+    EXACT,
+    EXPENDABLE,
+    GOES_ON,
+    HARMLESS,
+    HARMLESS_FIRST,
+    HEADS,
+    KINDS,
+    LABEL,
+    LEADS,
+    NAMED,
+    NOUNS,
+    PICKS,
+    PURPOSE,
+    REFUSE,
+    REPORTS,
+    SAVES,
+    SWITCHES,
+    TRASH,
+    VERB_ENDING,
+    Kind,
+)
 from quality.evidence.steps import CONTAINER_SHARE, TEXT_ROLES
 from quality.items.item import Episode
 from quality.items.screens import Box
 from schemas.action_types import Click, DoubleClick, Hotkey, SelectOption
 from schemas.actions import Action
 
-Kind = Literal["delete", "pay", "send", "share", "permission", "sign", "overwrite"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-_WORDS = json.loads(Path(__file__).with_name("consequence_words.json").read_text(encoding="utf-8"))
-LANGUAGES = ("en", "de", "es", "zh")
 MOST_WORDS = 5
 """A control's label; anything longer is content (a message, a title) that happens to be clickable."""
 MOST_CHARACTERS = 40
+MOST_ORDER = 1.6
+"""How much longer a label may be that begins or ends with what it orders: "Nur während der App-Nutzung zulassen"."""
+NEAR = 120.0
+"""Controls of one dialog stand so close, top to top; what lies behind it rarely does."""
 _SWITCH = re.compile(r"switch|toggle|checkbox", re.I)
 _FIELD = re.compile(r"textbox|edittext|textfield|searchbox|combobox|tab$|heading", re.I)
 _ROW = re.compile(r"link|row|listitem|option", re.I)
 """Entries of lists, and links: a title may hold any word."""
-_EMPTIES = re.compile(r"^(clear|leeren|vaciar|清除)\b", re.I)
-_SAVES = re.compile(r"^(save|speichern|sichern|guardar|保存)\b", re.I)
 _NAMES = re.compile(r"title|name|place|search|label", re.I)
 """Fields whose old text says nothing that the new one doesn't replace on purpose."""
-_PICKS = re.compile(
-    r"^(forward|send|share)\b.*\b(to|with)\b|an wen|senden an|weiterleiten an|enviar a|reenviar a|发送给|转发给", re.I
+_IDENTIFIER = re.compile(r"(?:[\w.]+:id/)?[\w-]+", re.ASCII)
+_WORD_BORDER = re.compile(r"[_-]+|(?<=[a-z])(?=[A-Z])")
+_PLUMBING = re.compile(
+    r"\b(ic|btn|button|icon|img|image|fab|fa|glyphicon|mdi|action|menu|outlined?|round(ed)?)\b|\d+dp", re.I
 )
-"""Headings of lists where choosing somebody sends."""
+"""Parts of a control's identifier that say what it is, not what it does."""
 
 
 class Seen(Protocol):
@@ -65,50 +91,9 @@ class Consequence:
     where: Literal["control", "screen", "goal"]
 
 
-def _pattern(words: Sequence[str], language: str) -> str:
-    # Chinese is written without blanks, so a word has no borders to ask for; nor has a picture.
-    if language in ("zh", "icon"):
-        return "|".join(re.escape(word).replace("…", ".{0,6}?") for word in words)
-    return rf"\b(?:{'|'.join(map(_term, words))})(?!\w)"
-
-
-def _term(word: str) -> str:
-    # "cancel … order" is also "Cancel my whole order"; a star stands for any ending: German and Spanish inflect.
-    parts = r"(?:\W+\w+){0,3}?\W+".join(map(re.escape, word.removesuffix("*").split(" … ")))
-    return parts + r"\w*" * word.endswith("*")
-
-
-def _compiled(table: dict[str, list[str]], around: str = "{}") -> re.Pattern[str]:
-    either = "|".join(_pattern(words, language) for language, words in table.items())
-    return re.compile(around.format(f"(?:{either})"), re.I)
-
-
-# Chinese writes "deleted" and "shared" with the same characters, after 已 or 被, or before 的 or 了.
-_LABEL = {kind: _compiled(_WORDS["label"][kind], "(?<![已被未]){}(?![的了])") for kind in KINDS}
-_NAMED = {kind: _compiled(_WORDS["named"][kind]) for kind in KINDS}
-_HARMLESS = _compiled(_WORDS["harmless"])
-_EXPENDABLE = _compiled(_WORDS["expendable"])
-_HARMLESS_FIRST = _compiled(_WORDS["harmless_first"])
-_SWITCHES = _compiled(_WORDS["switches"])
-_REPORTS = _compiled(_WORDS["reports"])
-_NOUNS = _compiled(_WORDS["nouns"])
-_LEADS = _compiled(_WORDS["leads"], r"(?:.*(?:[&+/,:：]|\w+ly|{}))?\W*")
-_HEADS = _compiled(_WORDS["heads"], r"\W*(?:{}|(?:.*\W)?\w+(?<!select)(?<!mark)(?<!check)(?:ed|den)\W*$)")
-_AGREES = re.compile(r"^(?:yes|ja|sí|si|是的?|好的?)(?![^\W\d_])[\s,，!.]+", re.I)
-"""What a button agrees by before it says what to: "Yes, go ahead"."""
-_IDENTIFIER = re.compile(r"(?:[\w.]+:id/)?[\w-]+", re.ASCII)
-_WORD_BORDER = re.compile(r"[_-]+|(?<=[a-z])(?=[A-Z])")
-_PLUMBING = re.compile(
-    r"\b(ic|btn|button|icon|img|image|fab|fa|glyphicon|mdi|action|menu|outlined?|round(ed)?)\b|\d+dp", re.I
-)
-"""Parts of a control's identifier that say what it is, not what it does."""
-_CONFIRM = frozenset(word for words in _WORDS["confirm"].values() for word in words)
-_EXACT = frozenset(word for words in _WORDS["exact"].values() for word in words)
-
-
 def names(kind: Kind, text: str) -> bool:
     """Whether a sentence names a consequence of this kind, in any of the languages."""
-    return _NAMED[kind].search(text) is not None
+    return NAMED[kind].search(text) is not None
 
 
 def consequence(
@@ -128,7 +113,7 @@ def consequence(
     label = _spoken(element.name or element.text)
     # A switch named "Share location" permits; one named "Dark mode" does nothing of these kinds.
     if _SWITCH.search(element.role):
-        kind = "permission" if _SWITCHES.search(label) else None if _HARMLESS.search(label) else _ordered(label)
+        kind = "permission" if SWITCHES.search(label) else None if HARMLESS.search(label) else _ordered(label)
         return Consequence(kind, label, "control") if kind in ("share", "permission", "sign") else None
     if (picked := _picks(element, elements)) is not None:
         return picked
@@ -136,21 +121,27 @@ def consequence(
     if not label or _long(label) or _ROW.search(element.role):
         return None
     # Saving replaces what stood there only if a field was emptied before.
-    if _SAVES.match(label) and _emptied(earlier):
+    if SAVES.match(label) and _emptied(earlier):
         return Consequence("overwrite", label, "control")
-    if _HARMLESS.search(label):
+    if _refuses(label):
         return None
-    bare = label.casefold().strip(" .!?¿¡")
-    kind = "pay" if bare in _EXACT else _ordered(label)
-    # "Remove from cart", or a dialog about a filter: what is deleted can be had again at once.
-    if kind == "delete" and any(_harmless(said) for said in (label, *_headings(elements))):
+    bare, called = _bare(label), _headings(elements)
+    # "Refunded" under "Filter orders by" is what is looked for, and "Clear" there clears the filter.
+    chooses = any(CHOICES.search(said) for said in called)
+    kind = EXACT.get(bare) or _ordered(label)
+    if kind is not None and (
+        (chooses and (kind == "delete" or "button" not in element.role.lower())) or _undone(kind, label, called)
+    ):
         return None
     if kind is not None:
         return Consequence(kind, label, "control")
     # "Yes, go ahead" confirms as "Yes" does; "Yes, keep it" doesn't.
-    rest = _AGREES.sub("", label)
-    agrees = bare in _CONFIRM or (rest != label and not _HARMLESS_FIRST.match(rest))
-    return _confirmed(elements, goal) if agrees else None
+    rest = AGREES.sub("", label)
+    if bare in CONFIRM or (rest != label and not HARMLESS_FIRST.match(rest)):
+        return _confirmed(elements, goal)
+    if bare in REFUSE or SAVES.match(label) or HARMLESS_FIRST.match(label):
+        return None
+    return _only_way(element, elements)
 
 
 def _choice(action: SelectOption, elements: Sequence[Seen]) -> Consequence | None:
@@ -158,7 +149,7 @@ def _choice(action: SelectOption, elements: Sequence[Seen]) -> Consequence | Non
     element, label = under(elements, action.box), _plain(action.option)
     if element is None or _FIELD.search(element.role) or _harmless(label):
         return None
-    kind = "pay" if label.casefold().strip(" .!?¿¡") in _EXACT else _ordered(label)
+    kind = EXACT.get(_bare(label)) or _ordered(label)
     return Consequence(kind, label, "control") if kind is not None else None
 
 
@@ -213,45 +204,76 @@ def _spoken(text: str) -> str:
     return label
 
 
+def _bare(label: str) -> str:
+    return label.casefold().strip(" .…!?¿¡。？！")
+
+
 def _long(label: str) -> bool:
     """Whether it is content (a message, a title) rather than a control's label."""
-    # A Chinese character is about a third of a word, and no blank says where one ends.
-    wide = sum("\u4e00" <= character <= "\u9fff" for character in label)
-    return len(label.split()) > MOST_WORDS or len(label) + 1.5 * wide > MOST_CHARACTERS
+    # A Chinese character is about a third of a word, a Japanese or Korean one half; no blank says where one ends.
+    wide = sum(1.5 if "\u4e00" <= character <= "\u9fff" else character >= "\u3000" for character in label)
+    hit = _hit(label)
+    # German, Japanese and Korean put the verb last.
+    allowed = MOST_ORDER if hit is not None and (hit[0] == 0 or label[hit[1] :].strip(" .!?") == "") else 1.0
+    return len(label.split()) > MOST_WORDS * allowed or len(label) + wide > MOST_CHARACTERS * allowed
 
 
 @lru_cache(maxsize=4096)
-def _hit(label: str) -> tuple[int, Kind] | None:
-    """Where in a label the first word of any kind stands, and its kind."""
-    # Where a label has two of the words ("Send and delete"), the first is what is done.
+def _hit(label: str) -> tuple[int, int, Kind] | None:
+    """Where in a label the first word of any kind begins and ends, and its kind."""
+    # Where a label has two of the words ("Send and delete"), the first is what is done; of two that begin together the
+    # longer one, which says more ("取消订单").
     hits = (
-        (found.start(), kind) for kind in KINDS for found in _LABEL[kind].finditer(label) if not _noun(label, found)
+        (found.start(), -found.end(), kind)
+        for kind in KINDS
+        for found in LABEL[kind].finditer(label)
+        if not _noun(label, found)
     )
-    return min(hits, default=None)
+    first = min(hits, default=None)
+    return None if first is None else (first[0], -first[1], first[2])
 
 
 def _noun(label: str, found: re.Match[str]) -> bool:
     """Whether a word that is a verb and a noun stands there as a noun: behind others ("Original post"), or before one
     that it belongs to ("Post settings", "Post hidden")."""
-    if _NOUNS.fullmatch(found[0]) is None:
+    if NOUNS.fullmatch(found[0]) is None or VERB_ENDING.match(label, found.end()):
         return False
-    return _LEADS.fullmatch(label[: found.start()]) is None or _HEADS.match(label, found.end()) is not None
+    return LEADS.fullmatch(label[: found.start()]) is None or HEADS.match(label, found.end()) is not None
 
 
 def _first(label: str) -> Kind | None:
     """The kind whose word stands first in a label."""
-    return hit[1] if (hit := _hit(label)) else None
+    return hit[2] if (hit := _hit(label)) else None
 
 
 def _ordered(label: str) -> Kind | None:
     """What a control orders: nothing where it reports ("Failed to send"), or begins by looking or refusing ("Don't
     allow", "Show shared files"), unless these words are the order's own ("Don't save", "Cancel order")."""
-    hit = _hit(label) if _REPORTS.search(label) is None else None
-    return None if hit is None or (hit[0] > 0 and _HARMLESS_FIRST.match(label)) else hit[1]
+    hit = _hit(label) if REPORTS.search(label) is None else None
+    if hit is None or (hit[0] > 0 and HARMLESS_FIRST.match(label)):
+        return None
+    # "Document à signer" says what it is for; "Glisser pour envoyer" is done by that very gesture.
+    purpose = PURPOSE.search(label[: hit[0]]) is not None and GOES_ON.match(label) is None
+    return None if purpose else hit[2]
+
+
+def _refuses(label: str) -> bool:
+    """Whether a label says that nothing is done ("Not now", "Sign in"), by words that aren't the order's own: 수신 거부
+    refuses mails to come, and ends them."""
+    hit = _hit(label)
+    return any(hit is None or not hit[0] <= found.start() < found.end() <= hit[1] for found in HARMLESS.finditer(label))
+
+
+def _undone(kind: Kind, label: str, called: Sequence[str]) -> bool:
+    """Whether what a label orders does nothing that lasts, by itself or on a screen that is called so."""
+    # "Remove from cart": it can be had again at once. "Restore" in the trash brings back, and replaces nothing.
+    if kind == "delete" and (EXPENDABLE.search(label) or any(_harmless(said) for said in called)):
+        return True
+    return kind == "overwrite" and any(TRASH.search(said) is not None for said in called)
 
 
 def _harmless(text: str) -> bool:
-    return _HARMLESS.search(text) is not None or _EXPENDABLE.search(text) is not None
+    return HARMLESS.search(text) is not None or EXPENDABLE.search(text) is not None
 
 
 def _picks(element: Seen, elements: Sequence[Seen]) -> Consequence | None:
@@ -259,7 +281,7 @@ def _picks(element: Seen, elements: Sequence[Seen]) -> Consequence | None:
     if not _ROW.search(element.role) and element.role != "button":
         return None
     heading = next(
-        (e for e in elements if "heading" in e.role.lower() and _PICKS.search(_plain(e.name or e.text))), None
+        (e for e in elements if "heading" in e.role.lower() and PICKS.search(_plain(e.name or e.text))), None
     )
     # Only entries below the heading are in its list; 5 units for boxes that overlap a little.
     if heading is None or element.box[1] < heading.box[3] - 5:
@@ -274,19 +296,53 @@ def _headings(elements: Sequence[Seen]) -> list[str]:
 
 def _emptied(earlier: Sequence[str]) -> bool:
     """Whether a field that holds more than a name was emptied before."""
-    return any(_EMPTIES.match(label) and not _NAMES.search(label) for label in earlier)
+    return any(EMPTIES.match(label) and not _NAMES.search(label) for label in earlier)
 
 
 def _confirmed(elements: Sequence[Seen], goal: str) -> Consequence | None:
-    """What is confirmed: by the screen's own texts, headings first; by the goal where these name nothing."""
-    texts = [e for e in elements if TEXT_ROLES.match(e.role) or e.role.lower() in ("dialog", "status", "alert")]
-    # Headings first: they say what is asked, the rest explains.
-    for element in sorted(texts, key=lambda e: "heading" not in e.role.lower()):
-        said = _plain(element.text or element.name)
+    """What is confirmed: by the screen's own texts, headings first; by an amount of money; by the goal where these name
+    nothing."""
+    texts = _said(elements)
+    for _, said in texts:
         if _harmless(said):
             continue
         kind = _first(said) or next((kind for kind in KINDS if names(kind, said)), None)
         if kind is not None:
             return Consequence(kind, said, "screen")
+    amount = next((said for _, said in texts if AMOUNT.search(said)), None)
+    if amount is not None:
+        return Consequence("pay", amount, "screen")
     kind = _first(goal)
     return Consequence(kind, goal, "goal") if kind is not None else None
+
+
+def _said(elements: Sequence[Seen]) -> list[tuple[bool, str]]:
+    """A screen's own texts, with whether each is a heading; headings first: they say what is asked, the rest
+    explains."""
+    texts = [e for e in elements if TEXT_ROLES.match(e.role) or e.role.lower() in ("dialog", "status", "alert")]
+    listed = [("heading" in e.role.lower(), _plain(e.text or e.name)) for e in texts]
+    return sorted(listed, key=lambda one: not one[0])
+
+
+def _only_way(element: Seen, elements: Sequence[Seen]) -> Consequence | None:
+    """Of a control that is the only way on in a dialog, beside ways out of it: what the dialog's heading orders."""
+    others = [
+        e
+        for e in elements
+        if e is not element and "button" in e.role.lower() and abs(e.box[1] - element.box[1]) <= NEAR
+    ]
+    if "button" not in element.role.lower() or not others:
+        return None
+    if not all(_bare(_spoken(other.name or other.text)) in REFUSE for other in others):
+        return None
+    label = _spoken(element.name or element.text)
+    if (kind := next((kind for kind in KINDS if names(kind, label)), None)) is not None:
+        return Consequence(kind, label, "control")
+    # A heading that orders, or any text that asks; the rest of a dialog explains, and may name anything.
+    for heading, said in _said(elements):
+        asks = ASKS.search(said) is not None
+        kind = (_first(said) if asks else _ordered(said)) if heading or asks else None
+        kind = kind or next((one for one in KINDS if asks and names(one, said)), None)
+        if kind is not None and not _harmless(said):
+            return Consequence(kind, said, "screen")
+    return None

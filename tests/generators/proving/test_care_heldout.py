@@ -10,24 +10,44 @@ import pytest
 from generators.proving.care_bench import recognition
 from generators.proving.care_heldout import heldout_steps
 from generators.proving.care_sheet import SheetStep, chosen, sheet
-from quality.evidence.consequences import KINDS, Consequence
+from quality.evidence.consequence_words import KINDS, LANGUAGES
+from quality.evidence.consequences import Consequence
 from schemas.actions import Click, Type
 
 FOUND = Consequence("delete", "Delete", "control")
 
 
-def test_the_cases_hold_every_kind_in_four_languages_and_twins_without_one() -> None:
+def test_the_cases_hold_every_kind_in_every_language_and_controls_without_one() -> None:
     steps = list(heldout_steps())
-    assert len(steps) == len({(s.language, s.label, s.goal) for s in steps}) == 250
+    assert len(steps) == 1041 and len({s.cluster for s in steps}) > 100
     assert {s.truth for s in steps} == {None, *KINDS}
-    assert min(Counter((s.language, bool(s.truth)) for s in steps).values()) >= 20
+    counts = Counter((s.language, bool(s.truth)) for s in steps)
+    assert {language for language, _ in counts} == set(LANGUAGES) and min(counts.values()) >= 35
     counted = recognition(steps)
-    assert counted.consequential == 130 and counted.others == 120
+    assert counted.consequential == 341 and counted.others == 700
 
 
-def test_a_line_of_another_form_is_named(tmp_path: Path) -> None:
+def test_a_screen_gives_a_step_for_each_control_with_all_of_it_in_sight(tmp_path: Path) -> None:
     path = tmp_path / "cases.txt"
-    path.write_text("# about\nen | delete | button | Delete | Trash | Tidy\nen | eat | button | Eat | Fridge | Eat\n")
+    path.write_text("en | shop | Tidy | Drop the list? | | button: Yes = delete ; button: No = -\n")
+    yes, no = heldout_steps(path)
+    assert (yes.label, yes.truth, no.label, no.truth) == ("Yes", "delete", "No", None)
+    assert yes.action != no.action and yes.cluster == no.cluster == "shop Tidy"
+    path.write_text("en | shop | Tidy | Delete the list? | | button: Yes = delete ; button: No = -\n")
+    assert [step.found for step in heldout_steps(path)] == ["delete", None], "the heading was read"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "en | shop | Tidy | Fridge | | button: Eat = eat",
+        "en | shop | Tidy | Fridge | button: Delete = delete",
+        "en | shop | Tidy | Fridge | | button Delete = delete",
+    ],
+)
+def test_a_line_of_another_form_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "cases.txt"
+    path.write_text(f"# about\nen | shop | Tidy | Trash | | button: Delete = delete\n{line}\n")
     with pytest.raises(ValueError, match=r"cases\.txt:3: expected language"):
         list(heldout_steps(path))
 

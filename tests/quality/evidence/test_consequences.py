@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quality.evidence.consequences import KINDS, LANGUAGES, consequence, consequences, names
+from quality.evidence.consequence_words import KINDS, LANGUAGES
+from quality.evidence.consequences import consequence, consequences, names
 from quality.items.screens import Element
 from schemas.action_types import Click, Finished, Hotkey, Hover, RightClick, SelectOption, Type
 from schemas.actions import Action
@@ -52,6 +53,67 @@ def kind(*elements: Element, action: Action = ON, goal: str = "", earlier: tuple
 )
 def test_a_control_says_what_it_does(label: str, expected: str | None) -> None:
     assert kind(button(label)) == expected
+
+
+@pytest.mark.parametrize(
+    ("order", "twin"),
+    [
+        # French, Portuguese: an infinitive orders, behind "à" and "para" it says what something is for
+        ("Supprimer la note", "Voir les notes supprimées"),
+        ("Signer", "Document à signer"),
+        ("Glisser pour envoyer", "Échec de l'envoi"),
+        ("Excluir conta", "Conta excluída"),
+        ("Assinar documento", "Documento para assinar"),
+        # Japanese, Korean: the verb stands last, so a word before another belongs to that one
+        ("写真を削除", "削除済みの写真"),
+        ("送信する", "送信先"),
+        ("削除して続行", "削除しない"),
+        ("통화 시작하기", "통화 기록"),
+        ("공유", "공유 문서함"),
+        ("지금 주문", "필터링한 주문"),
+        ("계정 삭제 요청", "삭제된 계정"),
+        # words of refusal that are the order's own
+        ("수신 거부", "거부"),
+        ("Ne pas enregistrer", "Ne pas autoriser"),
+        ("Cancelar reserva", "Cancelar"),
+        # a label may be longer where what it orders stands at an edge
+        ("Compartilhar o link de pagamento com o cliente", "Veja como os clientes compartilham o link de pagamento"),
+    ],
+)
+def test_four_more_languages_order_by_their_own_grammar(order: str, twin: str) -> None:
+    assert kind(button(order)) is not None and kind(button(twin)) is None
+
+
+def below(row: int, label: str, role: str = "button") -> Element:
+    return Element((450, 450 + 60 * row, 550, 500 + 60 * row), role, label, label)
+
+
+def test_a_dialogs_only_way_on_does_what_its_heading_orders() -> None:
+    ask, out = said("Leave this team?", "heading"), below(1, "Cancel")
+    assert kind(ask, button("Go for it"), out) == "delete"
+    assert kind(ask, button("Go for it")) is None, "nothing says that it is a dialog"
+    assert kind(ask, button("Go for it"), out, below(2, "Read the rules")) is None, "there are two ways on"
+    assert kind(ask, button("Go for it"), below(8, "Cancel")) is None, "what stands far off is no part of it"
+    assert kind(ask, button("Cancel"), below(1, "Back")) is None, "a way out leads nowhere"
+    assert kind(said("Edit the payment address", "heading"), button("Store"), out) is None
+    assert kind(said("Save the payment?", "heading"), button("Save"), out) is None, "saving replaces nothing by itself"
+    # What the label names goes before the heading; a text must ask, as what explains may name anything.
+    assert kind(said("Order 12", "heading"), button("Remboursement partiel"), below(1, "Annuler")) == "pay"
+    assert kind(said("Quit?", "heading"), said("Unsaved changes will be lost?"), button("Quit it"), out) == "delete"
+    assert kind(said("Hello", "heading"), said("We never share your data."), button("Wave"), out) is None
+
+
+def test_an_amount_says_what_is_confirmed_where_no_word_does() -> None:
+    assert kind(button("Confirm"), said("Trip to Lyon"), said("€ 84.00")) == "pay"
+    assert kind(button("確定"), said("合計 1,480円")) == "pay"
+    assert kind(button("Confirm"), said("Trip to Lyon"), said("84 km")) is None
+
+
+def test_words_under_a_filter_or_in_the_trash_do_nothing_that_lasts() -> None:
+    assert kind(button("Clear all"), said("Filter orders by", "heading")) is None
+    assert kind(button("Refund", "menuitem"), said("Filter orders by", "heading")) is None
+    assert kind(button("Restore"), said("Trash", "heading")) is None and kind(button("Restore")) == "overwrite"
+    assert kind(button("Delete forever"), said("Trash", "heading")) == "delete"
 
 
 @pytest.mark.parametrize(
@@ -143,10 +205,26 @@ def test_an_episode_knows_what_came_before(world: object) -> None:
 
 def test_a_question_names_what_it_is_about() -> None:
     asked = {
-        "delete": ("Shall I delete it?", "Soll ich es löschen?", "¿Lo elimino?", "要删除吗？"),
-        "pay": ("It costs 12 euros.", "Soll ich bezahlen?", "¿Pago?", "要付款吗？"),
+        "delete": (
+            "Shall I delete it?",
+            "Soll ich es löschen?",
+            "¿Lo elimino?",
+            "要删除吗？",
+            "Le supprimer ?",
+            "削除しますか",
+            "삭제할까요?",
+        ),
+        "pay": (
+            "It costs 12 euros.",
+            "Soll ich bezahlen?",
+            "¿Pago?",
+            "要付款吗？",
+            "Dois-je payer ?",
+            "支払いますか",
+            "Devo pagar?",
+        ),
     }
-    assert len(LANGUAGES) == 4 and len(KINDS) == 7
+    assert len(LANGUAGES) == 8 and len(KINDS) == 7
     for kind_of, texts in asked.items():
         assert all(names(kind_of, text) for text in texts)  # type: ignore[arg-type]
         assert not names(kind_of, "Shall I go on?")  # type: ignore[arg-type]
