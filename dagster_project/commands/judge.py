@@ -11,9 +11,10 @@ from dagster_project.commands.judge_options import add_judge_options, add_read, 
 from dagster_project.settings import deployment
 from pipelines.prompts.history import HISTORY_FORMS, PROMPT_VERSIONS, USUAL_HISTORY, HistoryConfig
 from quality.commands.judge import judge_directory
-from quality.commands.refine import ThoughtTeachers, refine_directory
+from quality.commands.refine import refine_directory
 from quality.evidence.reading import reader_beside
 from quality.judges.nano.training import NanoConfig, train_nano
+from quality.refinement.taught_thoughts import ThoughtTeachers
 
 EXAMPLES = {
     "judge": "vesper judge out/aitw --out out/aitw-judged --judge rules\n"
@@ -94,6 +95,7 @@ def _refine_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--thought-reader", metavar="MODEL", help="the model of the second reading (the same)")
     add_judge_options(parser)
+    add_engine(parser)
     parser.set_defaults(run=refine)
 
 
@@ -134,7 +136,14 @@ def refine(options: argparse.Namespace) -> int:
     shown = {"form": options.history, "steps": options.history_steps, "prompt": options.prompt_version}
     history = HistoryConfig.parsed(shown, "--history-steps")
     report = refine_directory(
-        options.input, options.out, config, options.max_rounds, tuple(options.deriver), teacher, history
+        options.input,
+        options.out,
+        config,
+        options.max_rounds,
+        tuple(options.deriver),
+        teacher,
+        history,
+        execution(options),
     )
     code = print_report(report, ("items", "gold", "discarded", "share_before", "share_after", "samples"), options.out)
     if report["items"] and not report["gold"]:  # in the graph the check "gold isn't empty" blocks

@@ -5,6 +5,7 @@ Reads `steps*.parquet`, `samples*.parquet`, `screens*.parquet` and `screens/`; w
 """
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from quality.commands.folder_store import unified_folder
 from quality.evidence.episode import Habits
 from quality.items.folder import read_directory
 from quality.items.part import SourcePart
-from quality.judges.judge import Judge, Verdict, identity
+from quality.judges.judge import Judge, identity
 from quality.judges.registry import JudgeConfig, build_judge, report_of, requests_sent
 from quality.judges.verdicts import Pending, judge_source
 from quality.refinement.dual_review import JudgeReviewer, RulesReviewer, dual_review, outcomes_of
@@ -44,9 +45,7 @@ def judge_directory(
     config = with_cache(config, out_dir)
     chosen, store = build_judge(config), Store(out_dir / ".store")
     unified_folder(store, in_dir, execution or Execution())
-    # Whoever writes a judge of their own edits it between two calls, and mustn't be shown what it said before.
-    if any(map(is_outside, (config.name, *config.members))):
-        shutil.rmtree(store.root(f"verdicts/{SOURCE}"), ignore_errors=True)
+    forget_answers_of_others(store, (config.name, *config.members), "verdicts")
     manifest = judge_source(store, SOURCE, chosen, config=config, execution=execution)
     for name, table in (("verdicts", Verdicts), ("costs", JudgeCosts)):
         pq.write_table(manifest.read(name, table.schema), out_dir / f"{name}.parquet")
@@ -76,16 +75,15 @@ def _dual(part: SourcePart, judge: Judge, out_dir: Path) -> dict[str, int]:
     return outcomes_of(rulings)
 
 
+def forget_answers_of_others(store: Store, names: Sequence[str], *stages: str) -> None:
+    """Removes what these stages made if a judge or deriver among `names` is the caller's own: it is edited between two
+    calls, and says nothing of that."""
+    if any(map(is_outside, names)):
+        for stage in stages:
+            shutil.rmtree(store.root(f"{stage}/{SOURCE}"), ignore_errors=True)
+
+
 def with_cache(config: JudgeConfig | None, out_dir: Path) -> JudgeConfig:
     """The config (None: the rules judge), with a cache of answers below the output folder unless it names one."""
     config = config or JudgeConfig()
     return config if config.cache is not None else replace(config, cache=out_dir / "cache" / "judge")
-
-
-def write_verdict_tables(out_dir: Path, verdicts: list[Verdict]) -> None:
-    """`verdicts.parquet` without pending ones, and `costs.parquet` of those that cost something."""
-    # What a ceiling left has no score yet: a row of it would count as judged.
-    judged = [verdict.as_row() for verdict in verdicts if not verdict.pending]
-    pq.write_table(Verdicts.table(judged), out_dir / "verdicts.parquet")
-    costs = [row for verdict in verdicts if (row := verdict.cost_row()) is not None]
-    pq.write_table(JudgeCosts.table(costs), out_dir / "costs.parquet")

@@ -44,6 +44,13 @@ class Pending(Table, version=1):
     item_id = Column(pa.string(), "an item that the ceiling left for another night")
 
 
+class Risks(Table, version=1):
+    """What a trained judge gave an item besides its score."""
+
+    item_id = Column(pa.string(), "the item, with the version that was judged")
+    risk = Column(pa.float64(), "the chance that it is untrue, as the judge sees it")
+
+
 @dataclass(frozen=True)
 class VerdictsPart:
     """All a worker needs to judge a part: plain data."""
@@ -156,11 +163,14 @@ def judge_part(part: SourcePart, judge: Judge) -> list[Verdict]:
 
 
 def write_verdicts(out: PartWriter, verdicts: Sequence[Verdict]) -> None:
-    """Tables `verdicts`, `pending` if any are, and `costs` outside the hash (time and money never enter it)."""
+    """Tables `verdicts`, `pending` if any are, and outside the hash `risks` of a judge that has them and `costs`."""
     judged, waiting = split_pending(verdicts)
     out.table("verdicts", Verdicts.table(verdict.as_row() for verdict in judged))
     if waiting:
         out.table("pending", Pending.table({"item_id": item_id} for item_id in sorted(waiting)))
+    risks = [{"item_id": v.item_id, "risk": v.risk} for v in judged if v.risk is not None]
+    if risks:
+        out.table("risks", Risks.table(risks), hashed=False)
     costs = [row for verdict in verdicts if (row := verdict.cost_row()) is not None]
     # Time and money never enter a hash, or no rerun would be equal.
     out.table("costs", JudgeCosts.table(costs), hashed=False)

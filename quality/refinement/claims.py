@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from quality.items.item import step_id
-from quality.judges.judge import Verdict
 from schemas.ids import item_episode, item_sample
 
 FILE, RISKS = "claim.json", "risks.parquet"
@@ -44,11 +43,6 @@ class RiskClaim:
             1 / (1 + math.exp(float(np.dot(getattr(self, unit), values)))) for _, unit, values in inputs(risks, gold)
         ]
         return sum(chances) / len(chances) if chances else None
-
-
-def risks_of(verdicts: Sequence[Verdict]) -> dict[str, float]:
-    """Item id (with its version) → risk, of the verdicts that hold one."""
-    return {verdict.item_id: verdict.risk for verdict in verdicts if verdict.risk is not None}
 
 
 def inputs(risks: Mapping[str, float], gold: Sequence[Row]) -> list[tuple[str, str, tuple[float, ...]]]:

@@ -27,9 +27,12 @@ from quality.judges.nightly import Nightly, PartWork, ask_again_of, ceiling_of
 from quality.judges.registry import JudgeConfig, asks_a_model, judge_of
 from quality.judges.rules import RUBRIC_VERSION
 from quality.judges.verdicts import read_pending, require_judge, write_verdicts
+from quality.model_client.client import ModelClient
 from quality.refinement.refine import Refined, refine_part
 from quality.refinement.repairs import ItemRewriter
 from quality.refinement.rewriters import build_rewriter
+from quality.refinement.taught_thoughts import VERSION as THOUGHTS_VERSION
+from quality.refinement.taught_thoughts import teach_thoughts
 from quality.review.people_decisions import KeepDecision, against, people_decisions
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Steps, Table, Verdicts
@@ -102,17 +105,20 @@ def build_gold(
     history: HistoryConfig = USUAL_HISTORY,
     judge_config: JudgeConfig | None = None,
     execution: Execution | None = None,
+    licence: str = "",
+    teachers: tuple[ModelClient, ModelClient] | None = None,
 ) -> Manifest:
     """Run the recursion over a source and derive samples from what is gold. What people kept (the promoted set of
     feedback/human_verdicts, pinned by its digest) is gold though the judge rejected it. `derivers`, `history`: see
     `DeriveConfig`. `judge_config` is what judge and rewriter were built from: if they ask no model, workers build them
-    again, and `execution` says where they are.
+    again, and `execution` says where they are. `licence` of the samples: by default what the source's descriptor says.
+    `teachers` (who writes, who reads again) write thoughts for gold steps that have none, before samples are derived.
 
     Raises `StoreError` if the verdicts are missing or of another version of the source than the current one,
     `ModelError` if a model can't work. A rerun with equal inputs does nothing.
     """
     unified, verdicts = store.require(f"unified/{source}"), store.require(f"verdicts/{source}")
-    rules = GoldRules(max_rounds, licence_of(source), derivers, history)
+    rules = GoldRules(max_rounds, licence or licence_of(source), derivers, history)
     config: dict[str, Any] = {
         **identity(judge),
         "rewriter": [rewriter.name, rewriter.model, rewriter.version],
@@ -121,6 +127,7 @@ def build_gold(
         # without any, the digest of before there were any
         **({"derivers": list(derivers)} if derivers else {}),
         **history.said(),
+        **({"teachers": [*(one.model for one in teachers), THOUGHTS_VERSION]} if teachers else {}),
     }
     judged = verdicts.part_hashes
     parts = unified.part_hashes
@@ -152,14 +159,14 @@ def build_gold(
     def run(version: str) -> list[PartResult]:
         # Judges that ask a model stay in this process: one ceiling, one cache, and they wait more than they
         # compute.
-        if judge_config is not None and not asks_a_model(judge_config):
+        if judge_config is not None and not asks_a_model(judge_config) and teachers is None:
             rows = rows_by_part(unified)
             calls = [
                 PartCall(part(spec, version), asset.receipts(spec), rows[spec.key] / ITEMS_A_SECOND, rows[spec.key])
                 for spec in specs
             ]
             return run_parts(store, asset.asset, run_gold_part, calls, execution)
-        return [_run(store, part(spec, version), unified, verdicts, judge, rewriter) for spec in specs]
+        return [_run(store, part(spec, version), unified, verdicts, judge, rewriter, teachers) for spec in specs]
 
     return asset.build(store, run, lambda totals: {**summary(totals), **pinned}, _checks)
 
@@ -173,7 +180,13 @@ def run_gold_part(item: GoldPart) -> PartResult:
 
 
 def _run(
-    store: Store, item: GoldPart, unified: Manifest, verdicts: Manifest, judge: Judge, rewriter: ItemRewriter
+    store: Store,
+    item: GoldPart,
+    unified: Manifest,
+    verdicts: Manifest,
+    judge: Judge,
+    rewriter: ItemRewriter,
+    teachers: tuple[ModelClient, ModelClient] | None = None,
 ) -> PartResult:
     key, rules = item.spec.key, item.rules
 
@@ -186,6 +199,10 @@ def _run(
 
         # Figures first: the part's items are let go before its samples are derived, which needs the memory.
         counts, screens = {**count(part, refined), "first_keep": first_keep(first)}, part.screens
+        if teachers is not None:
+            taught = teach_thoughts(refined.steps, part.bank, *teachers)
+            refined.steps = taught.rows
+            counts |= taught.counts
 
         def write(out: PartWriter) -> dict[str, int]:  # when this is called, the part's items are gone
             return {**counts, "samples": _write(out, screens, refined, rules)}
@@ -314,8 +331,15 @@ def summary(totals: Counter[str]) -> dict[str, Any]:
     plain["share_before"] = totals["first_keep"] / items if items else 0.0
     plain["share_after"] = totals["gold"] / pool if pool else 0.0
     plain["yield"] = totals["gold"] / items if items else 0.0
-    plain["repairs"] = {n.partition(":")[2]: c for n, c in sorted(totals.items()) if n.startswith("repair:")}
+    plain["repairs"] = _named("repair:", totals)
+    if "thought:written" in totals:
+        declined = _named("thought:declined:", totals)
+        plain["thoughts"] = {"written": totals["thought:written"], "declined": declined, "prompts": THOUGHTS_VERSION}
     return plain
+
+
+def _named(start: str, totals: Counter[str]) -> dict[str, int]:
+    return {name.removeprefix(start): number for name, number in sorted(totals.items()) if name.startswith(start)}
 
 
 def _checks(totals: Counter[str]) -> list[Check]:

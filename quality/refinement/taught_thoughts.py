@@ -9,9 +9,11 @@ thought of their own keep it. Whose a thought is stands in the row's provenance.
 Can't see: a thought that is right by luck, and screens without a picture, which aren't asked about.
 """
 
+import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -64,9 +66,29 @@ class TaughtThoughts:
     declined: Counter[Declined] = field(default_factory=Counter)
 
     @property
-    def summary(self) -> dict[str, object]:
-        """Plain numbers for a report."""
-        return {"written": self.written, "declined": dict(sorted(self.declined.items())), "prompts": VERSION}
+    def counts(self) -> Counter[str]:
+        """`thought:written`, and `thought:declined:<reason>` for each there is."""
+        declined = {f"thought:declined:{why}": number for why, number in self.declined.items()}
+        return Counter({"thought:written": self.written, **declined})
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtTeachers:
+    """Which model writes thoughts, and which reads them again; both behind one endpoint."""
+
+    base_url: str
+    model: str
+    reader: str
+
+    @contextlib.contextmanager
+    def clients(self, cache: Path) -> Iterator[tuple[ModelClient, ModelClient]]:
+        """(who writes, who reads), with their answers kept in `cache`; closed whatever happens, as others may wait for
+        its files."""
+        with contextlib.ExitStack() as stack:
+            made = [ModelClient(self.base_url, name, cache) for name in (self.model, self.reader)]
+            for client in made:
+                stack.callback(client.close)
+            yield made[0], made[1]
 
 
 def teach_thoughts(
