@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from random import Random
 
@@ -16,18 +18,18 @@ from generators.execution.scheduling import run_all
 from generators.generation.app_document import run_script, scripts
 from generators.generation.proposing.catalogue import Catalogue
 from generators.generation.task_worlds.registry import open_task_world
-from generators.policies.exploration import Exploration, fingerprint
+from generators.policies.exploration import Exploration, Way, fingerprint
 from generators.policies.exploring import ExploringPolicy
 from generators.policies.policy import Decision, PolicyView
 from generators.policies.policy_maker import PolicyMaker
-from generators.policies.registry import explorer, surveyor
+from generators.policies.registry import explorer, scripted, surveyor
 from generators.policies.surveying import actions_of, focus, survey_of
 from generators.tasks.world_interface import WorldError
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import make_site
 from pipelines.prompts import reply_text
 
-TURNS, LEAST_MORE, LEAST_RIGHT = 40, 1.5, 0.95
+TURNS, LEAST_MORE, LEAST_RIGHT, LEAST_VARIED = 40, 1.5, 0.95, 1.2
 Policies = Callable[[Catalogue], PolicyMaker]
 """Who walks a round, given what the rounds before it saw."""
 
@@ -48,6 +50,7 @@ class RandomWalk(ExploringPolicy):
 
 
 POLICIES: dict[str, Policies] = {
+    "goal": lambda _: scripted(),
     "walk": lambda _: PolicyMaker("walk", lambda contract, world: RandomWalk(TURNS)),
     "explorer": lambda _: explorer(TURNS),
     "surveyor": lambda seen: surveyor(TURNS, {name: survey_of(one) for name, one in seen.explorations.items()}),
@@ -74,6 +77,25 @@ def counts(catalogue: Catalogue) -> dict[str, int]:
     """What was found of all sites."""
     found = catalogue.explorations.values()
     return {"screens": sum(len(one.screens) for one in found), "ways": sum(len(set(one.ways)) for one in found)}
+
+
+def bigram_entropy(ways: Sequence[Way]) -> float:
+    """Bits of the distribution of two actions in a row (GUI-ReWalk's measure of how varied walks are)."""
+    pairs = Counter((one.action, two.action) for one, two in pairwise(ways) if one.target == two.source)
+    return -sum(n / pairs.total() * math.log2(n / pairs.total()) for n in pairs.values())
+
+
+def varied_figures(name: str, catalogue: Catalogue, goal_only: Catalogue, least: float | None) -> list[Figure]:
+    """How varied the walks are, against those that only go for the rounds' goals: means over sites, whole, and of as
+    many steps as the goals took."""
+    goals = {target: one.ways for target, one in goal_only.explorations.items()}
+    walks = {target: one.ways for target, one in catalogue.explorations.items()}
+    plain = sum(map(bigram_entropy, goals.values()))
+    whole = sum(map(bigram_entropy, walks.values()))
+    cut = sum(bigram_entropy(ways[: len(goals[target])]) for target, ways in walks.items())
+    bits = f"{whole / len(walks):.2f} bits for {plain / len(goals):.2f}"
+    what = f"{name}: entropy of action pairs, for goals alone"
+    return [Figure(what, whole / plain, bits, least), Figure(f"{what}, as many steps", cut / plain)]
 
 
 def is_right(exploration: Exploration, number: int, lines: Sequence[str]) -> bool:

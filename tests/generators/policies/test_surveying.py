@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from generators.policies.exploration import Way
 from generators.policies.policy import PastTurn, PolicyView
 from generators.policies.surveying import Survey, SurveyingPolicy, survey_of
 from generators.tasks.world_interface import ScreenElement
 from schemas.action_types import Click, Finished, PressBack, Type
-from tests.support.exploring import POLICIES, counts, explored
+from tests.support.exploring import POLICIES, bigram_entropy, counts, explored, varied_figures
 
 MENU = tuple(ScreenElement((left, 0, left + 100, 100), "link", f"{left}", "", "") for left in (0, 200, 400))
 FIELD = (ScreenElement((0, 0, 100, 100), "textbox", "", "Your name", ""),)
@@ -61,3 +62,16 @@ def test_rounds_leave_surveys_of_what_they_saw() -> None:
 def test_it_finds_more_than_a_walk_by_chance() -> None:
     walked, surveyed = (counts(explored(4, 3, POLICIES[name])) for name in ("walk", "surveyor"))
     assert surveyed["screens"] > 1.3 * walked["screens"] and surveyed["ways"] > walked["ways"]
+
+
+def test_entropy_is_of_pairs_of_actions_that_follow_one_another() -> None:
+    # a b, b a, a b, and c d, whose screens don't meet the ones before: two pairs once, one twice.
+    ways = [Way(0, "a", 1), Way(1, "b", 0), Way(0, "a", 1), Way(1, "b", 5), Way(7, "c", 8), Way(8, "d", 9)]
+    assert bigram_entropy(ways) == 2 * 0.25 * 2 + 0.5 * 1
+    assert bigram_entropy([Way(0, "a", 0)] * 3) == 0
+
+
+def test_it_walks_in_more_ways_than_those_who_only_go_for_goals() -> None:
+    goals, surveyed = (explored(3, 2, POLICIES[name]) for name in ("goal", "surveyor"))
+    whole, same = varied_figures("surveyor", surveyed, goals, 1.2)
+    assert whole.fine and same.value > 1
