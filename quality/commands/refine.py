@@ -101,7 +101,8 @@ def _joined(manifests: tuple[Manifest, ...], name: str, schema: pa.Schema) -> pa
 
 
 def _licence(unified: Manifest) -> str:
-    names = {name for table in ("steps", "samples") for name in unified.read(table).column("source").to_pylist()}
+    tables = (unified.read(name, table.schema) for name, table in (("steps", Steps), ("samples", Samples)))
+    names = {source for table in tables for source in table.column("source").to_pylist()}
     # Samples of several sources have no one licence that could be said of them all.
     return licence_of(names.pop()) if len(names) == 1 else "unknown"
 
@@ -114,7 +115,7 @@ def _write_screens(store: Store, unified: Manifest, steps: pa.Table, samples: pa
     known = screens.column("screenshot_sha256").to_pylist()
     # A screen of several parts stands in each of them.
     last = {sha: place for place, sha in enumerate(known) if sha in shown}
-    pq.write_table(screens.take(sorted(last.values())), out_dir / "screens.parquet")
+    pq.write_table(screens.take(pa.array(sorted(last.values()), pa.int64())), out_dir / "screens.parquet")
     for sha in sorted(shown):
         source = store.screen_path(sha)
         target = out_dir / "screens" / sha[:2] / source.name

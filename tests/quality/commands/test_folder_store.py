@@ -99,6 +99,15 @@ def test_refining_depends_on_rows_alone(
     assert judged["items"] == reports[0]["items"] and 0 < reports[0]["gold"] < judged["items"]
 
 
+@pytest.mark.parametrize("lacking", ["steps", "samples"])
+def test_a_folder_with_one_kind_of_rows_is_refined(
+    tables: dict[str, pa.Table], world: Any, tmp_path: Path, lacking: str
+) -> None:
+    folder = written(tmp_path / "in", {k: v for k, v in tables.items() if k != lacking}, world, 1)
+    report = refine_directory(folder, tmp_path / "out")
+    assert report["items"] == (4 if lacking == "steps" else 2 * EPISODES) and report["rejected"]
+
+
 def test_taught_thoughts_are_in_gold_and_in_what_is_derived_from_it(
     tables: dict[str, pa.Table], world: Any, tmp_path: Path
 ) -> None:
