@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.commands import SOURCE, write_report
+from pipelines.commands import SOURCE, refuse_failed, write_report
 from pipelines.derivers.derive import find_deriver
 from pipelines.engines.run_parts import Execution
 from pipelines.prompts.history import USUAL_HISTORY, HistoryConfig
@@ -48,7 +48,7 @@ def refine_directory(
     `screens.parquet`, `screens/`, `rejects.parquet`, all verdicts and risks, `report.json`. `derivers` are those of
     others, by import path or file: they make samples, too. `teachers` write thoughts for gold steps that have none,
     `history` is how prompts show the steps before, `execution` says who runs the parts. Raises `ValueError` for one
-    that isn't a deriver, `ModelError` where items are left unjudged."""
+    that isn't a deriver and where the judge abstains from everything, `ModelError` where items are left unjudged."""
     for name in derivers:  # before any model is paid
         find_deriver(name)
     config, store = with_cache(config, out_dir), Store(out_dir / ".store")
@@ -61,6 +61,7 @@ def refine_directory(
     if waiting := first.counts["pending"]:
         items = first.counts["items"]
         raise ModelError(f"{waiting} of {items} items aren't judged: a ceiling was reached; run again later")
+    refuse_failed(first, f"verdicts of {in_dir}")
     with teachers.clients(out_dir / "cache" / "thoughts") if teachers else contextlib.nullcontext() as clients:
         gold = build_gold(
             store,
