@@ -91,8 +91,7 @@ def refine_directory(
     found = _joined(both, "risks", Risks.schema)
     risks = dict(zip(found["item_id"].to_pylist(), found["risk"].to_pylist(), strict=True))
     write_risks(out_dir, risks)
-    rows = [*steps.to_pylist(), *samples.to_pylist()] if claim else []
-    report["share_claimed"] = claim and claim.share(risks, rows)
+    report["share_claimed"] = claim.share(risks, [*steps.to_pylist(), *samples.to_pylist()]) if claim else None
     return write_report(out_dir, report)
 
 
@@ -102,8 +101,8 @@ def _joined(manifests: tuple[Manifest, ...], name: str, schema: pa.Schema) -> pa
 
 
 def _licence(unified: Manifest) -> str:
-    tables = (unified.read(name, table.schema) for name, table in (("steps", Steps), ("samples", Samples)))
-    names = {source for table in tables for source in table.column("source").to_pylist()}
+    both = (("steps", Steps.schema), ("samples", Samples.schema))
+    names = {source for name, schema in both for source in unified.read(name, schema, ["source"])["source"].to_pylist()}
     # Samples of several sources have no one licence that could be said of them all.
     return licence_of(names.pop()) if len(names) == 1 else "unknown"
 
