@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,8 +70,11 @@ def begun(home: Path, number: int) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def running(home: Path, runner: str, **env: str) -> subprocess.Popen[bytes]:
-    """A process that runs two parts which never end."""
+@contextmanager
+def running(home: Path, runner: str, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has begun two parts which never end; the block ends it, and an error in the block kills it.
+
+    A cluster that starts beside other tests takes minutes where two cores are all there is."""
     code = (
         "import signal, sys, engine_parts\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been started in the background\n"
@@ -83,7 +88,24 @@ def running(home: Path, runner: str, **env: str) -> subprocess.Popen[bytes]:
         "run_parts(Store(home), engine_parts.ASSET, engine_parts.write, parts, by)\n"
     )
     command = [sys.executable, "-c", code, str(home), runner]
-    return subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, **env})
+    said = home / "said.txt"
+    with said.open("w") as out, subprocess.Popen(command, stderr=out, env={**os.environ, **env}) as process:
+        try:
+            both = becomes(lambda: process.poll() is not None or all(begun(home, place) for place in (0, 1)), 300)
+            assert both and process.poll() is None, said.read_text()
+            yield process
+            process.wait(120)
+        except BaseException:
+            process.kill()
+            raise
+
+
+def becomes(true: Callable[[], bool], seconds: float = 60) -> bool:
+    """Whether it is true at some time of the next seconds."""
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.05)
+    return true()
 
 
 def _do(item: Number, times: int) -> None:

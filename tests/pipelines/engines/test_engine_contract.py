@@ -6,8 +6,6 @@ import os
 import signal
 import socket
 import sys
-import time
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -171,14 +169,6 @@ def test_workers_are_processes_of_one_thread_that_work_side_by_side(tmp_path: Pa
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path, number: signal.Signals) -> None:
     with engine_parts.running(tmp_path, "processes") as parent:
-        assert _becomes(lambda: all(engine_parts.begun(tmp_path, place) for place in (0, 1)))
         parent.send_signal(number)
     workers = [int(engine_parts.begun(tmp_path, place)[0].split()[0]) for place in (0, 1)]
-    assert _becomes(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
-
-
-def _becomes(true: Callable[[], bool], seconds: float = 30) -> bool:
-    end = time.monotonic() + seconds
-    while not true() and time.monotonic() < end:
-        time.sleep(0.05)
-    return true()
+    assert engine_parts.becomes(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))

@@ -8,8 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +49,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = [sys.executable, "-m", "ray.scripts.scripts", *words]
     with out, subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True) as head:
         try:
-            assert _becomes(lambda: "Ray runtime started" in Path(out.name).read_text()), Path(out.name).read_text()
+            said = Path(out.name)
+            assert engine_parts.becomes(lambda: "Ray runtime started" in said.read_text(), 300), said.read_text()
             yield f"127.0.0.1:{port}"
             assert head.poll() is None and psutil.pid_exists(head.pid), "it still runs when the parts have ended"
         finally:
@@ -75,13 +75,6 @@ def _by(cluster: str, **more: object) -> Execution:
 def _run(home: Path, execution: Execution, count: int = 3, **does: str) -> list[PartResult]:
     parts = engine_parts.parts(home, count, **does)
     return run_parts(Store(home), engine_parts.ASSET, engine_parts.write, parts, execution)
-
-
-def _becomes(true: Callable[[], bool], seconds: float = 60) -> bool:
-    end = time.monotonic() + seconds
-    while not true() and time.monotonic() < end:
-        time.sleep(0.05)
-    return true()
 
 
 def test_a_killed_worker_s_part_is_begun_once_more(tmp_path: Path, cluster: str) -> None:
@@ -129,14 +122,13 @@ def test_a_ray_of_our_own_is_loopback_and_ends_with_the_process_that_started_it(
 ) -> None:
     folder = Path(tempfile.mkdtemp(prefix="r", dir="/tmp"))  # short, for the sockets
     with engine_parts.running(tmp_path, "ray", TMPDIR=str(folder)) as parent:
-        assert _becomes(lambda: all(engine_parts.begun(tmp_path, place) for place in (0, 1)))
         below = psutil.Process(parent.pid).children(recursive=True)
         assert any("raylet" in one.name() for one in below) and [*folder.iterdir()]
         heard = {c.laddr.ip for one in below for c in one.net_connections("inet") if c.status == psutil.CONN_LISTEN}
         parent.send_signal(number)
     assert heard <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"} and heard
     assert not psutil.wait_procs(below, timeout=60)[1]
-    assert _becomes(lambda: not [*folder.iterdir()])
+    assert engine_parts.becomes(lambda: not [*folder.iterdir()])
     folder.rmdir()
 
 
