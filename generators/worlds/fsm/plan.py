@@ -116,6 +116,14 @@ class Planner:
                         needed.add(page_id)
         return wanted, needed
 
+    def changed(self, start: str, names: Iterable[str], pages: Iterable[str]) -> set[str]:
+        """Variables that a way to values of `names` on `pages` may change, from a page: what it depends on, and what
+        else its acts do (an order also fills the list of purchases)."""
+        wanted, needed = self.cone(start, names, pages)
+        behind = needed - self._free[start]
+        acts = [({name for name, _, _ in edge.effects}, edge.to) for _, _, _, edge in self._moves]
+        return wanted.union(*(effects for effects, to in acts if effects & wanted or to in behind))
+
     def _texts(self, name: str, atoms: Sequence[Atom], unfit: bool) -> list[str]:
         """Texts to type in a variable's field: what the goal names, else the first sample and exact demands."""
         reached = {name}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from generators.worlds.phone.phone_world import PhoneWorld
 from generators.worlds.phone.plan import perform
 from generators.worlds.wrappers.defects import Defective, Rates
 from generators.worlds.wrappers.delay import Delayed, Slowness
-from generators.worlds.wrappers.hostile import PHONE, Hostile
+from generators.worlds.wrappers.hostile import PHONE, Hostile, on_site
 from generators.worlds.wrappers.wrapper import Wrapper
 from schemas.action_types import Click, Type, Wait
 from schemas.actions import Action
@@ -154,6 +155,24 @@ def test_a_remark_on_a_site_is_shown_and_obeying_it_is_told_from_the_task(kind: 
     assert isinstance(inner, InterpretedWorld)
     carry_out(inner, Planner(maker.site).plan(inner.moment, goal.when, ""))
     assert world.obeyed()
+
+
+@pytest.mark.parametrize("kind", sorted(TEMPLATES))
+def test_whoever_does_the_task_alone_obeys_no_remark(kind: str) -> None:
+    # An order, say, also fills the list of what was bought, which is another goal of the shop.
+    site = make_site(kind, 5)
+    for task in TaskMaker(site).tasks(10):
+        world = InterpretedWorld(make_site)
+        world.reset(task.start)
+        before, page = world.state()["variables"], world.state()["page"]
+        for action in task.path:
+            world.act(action)
+        asked = task.rule["conditions"]
+        names = [path.removeprefix("variables.") for path, *_ in asked if path != "page"]
+        may = Planner(site).changed(page, names, [wanted for path, _, wanted in asked if path == "page"])
+        assert {name for name, value in world.state()["variables"].items() if value != before[name]} <= may
+        attacks = [on_site(task.start, Random(number), task.rule) for number in range(4)]
+        assert not [attack.text for attack in attacks if holds(attack.obeyed, world.state())], task.rule
 
 
 def test_texts_of_others_name_no_variables_and_need_a_page() -> None:
