@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from pipelines.exports.filters import Refuses
 from pipelines.exports.folder import ExportPlan, Report, finish, open_folder
 from pipelines.store import Manifest
 from pipelines.store.files import file_sha256
@@ -18,12 +19,20 @@ CHECKPOINT = {
 
 
 def export_checkpoint(
-    checkpoint: Manifest, form: str, folder: Path, card: Card, report: Report = lambda line: None
+    checkpoint: Manifest,
+    form: str,
+    folder: Path,
+    card: Card,
+    report: Report = lambda line: None,
+    *,
+    refuses: Refuses,
 ) -> dict[Group, int]:
     """Copy a checkpoint's folder and write its card → the rows that it was trained on, by group. Files that are there
-    already, whole, aren't copied again. Raises `ValueError` if the folder holds something else.
+    already, whole, aren't copied again. Raises `ValueError` if the folder holds something else, or if the policy
+    refuses the licence of a source that it was trained on.
     """
-    open_folder(folder, ExportPlan("checkpoint", form, checkpoint.asset, checkpoint.version, {"form": "1"}))
+    plan = ExportPlan("checkpoint", form, checkpoint.asset, checkpoint.version, {"form": "1"})
+    open_folder(folder, plan, card.groups, refuses)
     root = checkpoint_folder(checkpoint)
     digests = {checkpoint.folder / entry.path: entry.sha256 for entry in (*checkpoint.files, *checkpoint.side_files)}
     own = (CARD, LICENCES, REMAINDER)  # what training goes on from is in no form that others read

@@ -11,7 +11,6 @@ from dagster_project.lineage.model_card import checkpoint_card
 from dagster_project.settings import deployment as deployments
 from generators.tasks.pool_export import POOL, export_pool
 from generators.tasks.task_pool import SHARDS as TASKS
-from pipelines.exports.choose import counted
 from pipelines.exports.corpus import export_corpus
 from pipelines.exports.filters import Filters
 from pipelines.exports.forms import CORPUS
@@ -86,22 +85,15 @@ def run(options: argparse.Namespace) -> int:
 def _export(
     store: Store, manifest: Manifest, options: argparse.Namespace, filters: Filters, given: Mapping[str, object]
 ) -> dict[Group, int]:
-    if options.kind == "corpus":
-        policy = deployments.load().licences
-        for group in sorted(counted(manifest)):
-            # What may not train here is not for others to train on; these shards may be older than that word.
-            if filters.takes(group) and (why := policy.refuses(group.licence)):
-                raise ValueError(
-                    f"{manifest.asset}: source {group.source}: {why}; leave it out by --source or --licence"
-                )
-        return export_corpus(store, manifest, options.form, options.folder, filters, print)
-    if options.kind == "pool":
-        return export_pool(store, manifest, options.form, options.folder, filters, print)
+    refuses = deployments.load().licences.refuses
+    if options.kind != "checkpoint":
+        export = export_corpus if options.kind == "corpus" else export_pool
+        return export(store, manifest, options.form, options.folder, filters, print, refuses=refuses)
     if given or options.mixture:
         raise ValueError(f"--{next(iter(given), 'mixture')}: expected no filter for a checkpoint, which is whole")
     how = f"Exported by `vesper export checkpoint --to {options.form}`."
     card = checkpoint_card(Manifests(store), manifest, "THIS FOLDER", how)
-    return export_checkpoint(manifest, options.form, options.folder, card, print)
+    return export_checkpoint(manifest, options.form, options.folder, card, print, refuses=refuses)
 
 
 def _manifest(store: Store, said: str, default: str) -> Manifest:

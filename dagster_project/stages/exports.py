@@ -44,4 +44,4 @@ class _Export:
 
     def __call__(self, work: StageWork) -> Manifest:
         """Write what of the export isn't there."""
-        return corpus.build_export(work.store, self._form, self._filters)
+        return corpus.build_export(work.store, self._form, self._filters, refuses=work.deployment.licences.refuses)

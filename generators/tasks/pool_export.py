@@ -1,20 +1,21 @@
 """The task pool in the forms in which RL trainers load prompts: TRL, verl, and a dataset repository.
 
-A prompt is what a policy is asked before its first action: the goal without a history, and the first screen where the
-task begins from a recorded one. Tasks of worlds begin from a state instead (`initial_state`), which a rollout sets up:
-beside the rows lies what lets TRL and verl play them on a server of worlds.
+A prompt is what a policy is asked before its first action: the goal without a history, and the recording's first
+screen where no world can show the task. Tasks of worlds begin from a state instead (`initial_state`), which a rollout
+sets up: beside the rows lies what lets TRL and verl play them on a server of worlds.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from generators.tasks.task_pool import DYNAMIC
 from pipelines.exports import trl, verl
-from pipelines.exports.filters import Filters
+from pipelines.exports.filters import Filters, Refuses
 from pipelines.exports.folder import ExportPlan, Report, export_folder, finish
 from pipelines.exports.form import IMAGES, ExportForm, Rows, datasets_schema, images
 from pipelines.exports.recipes import recipe
@@ -24,12 +25,15 @@ from pipelines.store import Manifest, Store
 from pipelines.training_data.chat_turns import Turn, trained_turns
 from pipelines.training_data.dataset_card import Card, Group
 from quality.refinement.gold import licence_of
-from schemas.tables import Tasks
+from schemas.ids import GENERATED_SOURCE, item_episode
+from schemas.tables import Steps, Tasks
 
 OWN = "own"
 """Licence of tasks that Vesper's own worlds and rounds gave."""
 # columns that tasks haven't
 _NO_EFFECT = ("objective", "split", "score", "mixture")
+_EPISODE = re.compile(r"episode:([^/]+)/")
+_FIRST = ["episode_id", "step_index", "screenshot_sha256"]
 _FIELDS = [(field.name, field.type) for field in Tasks.schema]
 
 
@@ -113,6 +117,8 @@ def export_pool(
     folder: Path,
     filters: Filters | None = None,
     report: Report = lambda line: None,
+    *,
+    refuses: Refuses,
 ) -> dict[Group, int]:
     """Export the tasks that filters leave → tasks by group. A second call goes on where the first was stopped.
 
@@ -124,7 +130,17 @@ def export_pool(
     chosen = _choose(pool, filters)
     settings = {"form": kind.version, "filters": filters.plain()}
     plan = ExportPlan("pool", form, pool.asset, pool.version, settings)
-    groups = export_folder(folder, kind, plan, lambda taken: _tasks(store, chosen, taken), filters.shard_mb, report)
+    screens = _first_screens(store, pool, {group.source for _, group in chosen})
+    groups = export_folder(
+        folder,
+        kind,
+        plan,
+        {group for _, group in chosen},
+        refuses,
+        lambda taken: _tasks(store, chosen, screens, taken),
+        filters.shard_mb,
+        report,
+    )
     card = Card(
         title=f"Tasks for GUI agents, for {kind.loader}",
         about=f"{sum(groups.values())} tasks, exported by `vesper export pool --to {form}`.\n\n"
@@ -152,16 +168,33 @@ def _choose(pool: Manifest, filters: Filters) -> list[tuple[dict[str, Any], Grou
 
 
 def _group(row: Mapping[str, Any]) -> Group:
-    """A task inferred from a recording has its source and licence; others are of their world."""
-    recorded = json.loads(row["initial_state"]).get("source")
-    source = str(recorded or row["target"].partition("/")[0])
-    return Group(source, licence_of(source) if recorded else OWN, "", row["platform"], "train")
+    """A task inferred from a recording has its source and licence, wherever it begins; others are of their world."""
+    source = next((episode[1] for item in row["parents"] if (episode := _EPISODE.match(item))), GENERATED_SOURCE)
+    if source == GENERATED_SOURCE:
+        return Group(row["target"].partition("/")[0], OWN, "", row["platform"], "train")
+    return Group(source, licence_of(source), "", row["platform"], "train")
 
 
-def _tasks(store: Store, chosen: Sequence[tuple[dict[str, Any], Group]], taken: int) -> Iterator[PoolTask]:
+def _first_screens(store: Store, pool: Manifest, sources: Collection[str]) -> dict[str, str]:
+    """Episode (as an item) → sha256 of its first screen, of the gold that the tasks were inferred from."""
+    dynamic = pool.inputs.get(DYNAMIC)
+    gold = store.version(DYNAMIC, dynamic).inputs if dynamic else {}
+    found: dict[str, str] = {}
+    for source in sorted(sources):
+        if version := gold.get(f"gold/{source}"):
+            steps = store.version(f"gold/{source}", version).read("steps", Steps.schema, _FIRST).to_pylist()
+            first = {row["episode_id"]: row["screenshot_sha256"] for row in steps if row["step_index"] == 0}
+            found |= {item_episode(source, episode): sha256 for episode, sha256 in first.items() if sha256}
+    return found
+
+
+def _tasks(
+    store: Store, chosen: Sequence[tuple[dict[str, Any], Group]], screens: Mapping[str, str], taken: int
+) -> Iterator[PoolTask]:
     for index, (row, group) in enumerate(chosen[taken:], taken):
-        sha256 = json.loads(row["initial_state"]).get("screenshot_sha256")
-        path = store.screen_path(sha256) if sha256 else None
+        # Where a world can be set up, its own screen is the first, not the recorded device's.
+        shown = [screens[item] for item in row["parents"] if item in screens and row["initial_state"] == "{}"]
+        path = store.screen_path(shown[0]) if shown else None
         pictures = (Picture(path.read_bytes(), ext_of(path.name)),) if path else ()
         asked = messages("navigation", navigation_text(row["instruction"], (), thinking=True), len(pictures))
         # without the answer, which is the policy's to give

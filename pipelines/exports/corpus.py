@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.exports.choose import Chosen, choose, read
-from pipelines.exports.filters import Filters
+from pipelines.exports.filters import Filters, Refuses, require_allowed
 from pipelines.exports.folder import ExportPlan, Report, export_folder, finish, total
 from pipelines.exports.form import ExportForm
 from pipelines.exports.forms import CORPUS
@@ -36,15 +36,20 @@ def export_corpus(
     folder: Path,
     filters: Filters | None = None,
     report: Report = lambda line: None,
+    *,
+    refuses: Refuses,
 ) -> dict[Group, int]:
     """Export the rows that filters leave → rows by group. A second call goes on where the first was stopped.
 
-    Raises `ValueError` for an unknown form, filters that leave nothing, or a folder that holds something else.
+    Raises `ValueError` for filters that leave nothing, and if the folder or a licence forbids it.
     """
     kind, filters = CORPUS[form], filters or Filters()
     plan = ExportPlan("corpus", form, shards.asset, shards.version, _settings(store, kind, filters))
     chosen = choose(store, shards, filters, kind.objectives)
-    groups = export_folder(folder, kind, plan, lambda taken: read(chosen, taken), filters.shard_mb, report)
+    there = {one.group for one in chosen}
+    groups = export_folder(
+        folder, kind, plan, there, refuses, lambda taken: read(chosen, taken), filters.shard_mb, report
+    )
     finish(folder, corpus_card(kind, shards, groups), kind.beside(_splits(groups)))
     return groups
 
@@ -78,11 +83,11 @@ def corpus_card(form: ExportForm[Sample], shards: Manifest, groups: Mapping[Grou
     )
 
 
-def build_export(store: Store, form: str, filters: Filters | None = None) -> Manifest:
+def build_export(store: Store, form: str, filters: Filters | None = None, *, refuses: Refuses) -> Manifest:
     """The current shards → the asset of a form, a part for each shard: one that didn't change isn't written again.
 
-    Raises `ValueError` if filters leave nothing, `StoreError` without shards or while no scan has passed them (see
-    `mixture.require_scan`).
+    Raises `ValueError` if filters leave nothing or the policy refuses a licence of what they leave, `StoreError`
+    without shards or while no scan has passed them (see `mixture.require_scan`).
     """
     kind, filters, shards = CORPUS[form], filters or Filters(), store.require(SHARDS)
     # What the scan found must not leave the house either.
@@ -90,6 +95,7 @@ def build_export(store: Store, form: str, filters: Filters | None = None) -> Man
     chosen: dict[Path, list[Chosen]] = {}
     for one in choose(store, shards, filters, kind.objectives):
         chosen.setdefault(one.shard, []).append(one)
+    require_allowed(shards.asset, {one.group for rows in chosen.values() for one in rows}, refuses)
     digests = {Path(entry.path).name: entry.sha256 for entry in shards.files if entry.table == "shard"}
     inputs = {shards.asset: shards.version}
     settings = _settings(store, kind, filters)

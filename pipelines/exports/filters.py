@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Literal
 
 from schemas.settings import Flag, Settings, Whole, setting
@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 
 
 _BY_GROUP = ("licence", "platform", "objective", "split")
+Refuses = Callable[[str], str]
+"""Licence → why the deployment's policy doesn't allow training on it; empty if it does."""
+
+
+def require_allowed(what: str, groups: Collection[Group], refuses: Refuses, instead: str = "") -> None:
+    """Raise `ValueError` for a source whose licence the policy refuses: what may not train here is not for others to
+    train on, and rows may be older than that word. `instead`: what to do, if no filter helps."""
+    for group in sorted(groups):
+        if why := refuses(group.licence):
+            raise ValueError(f"{what}: source {group.source}: {why}; {instead or 'leave it out by source or licence'}")
 
 
 class Filters(Settings):

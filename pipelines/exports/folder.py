@@ -7,12 +7,13 @@ DIR/.export/          plan.json (what is exported: a folder takes no other), and
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from pipelines.exports.filters import Refuses, require_allowed
 from pipelines.exports.form import ExportForm
 from pipelines.exports.parts import Exported, WrittenPart, write_parts
 from pipelines.exports.records import Picture
@@ -48,9 +49,11 @@ class ExportPlan:
         }
 
 
-def open_folder(folder: Path, plan: ExportPlan) -> None:
-    """Make `folder` the place of an export, or find it to be one of the same plan. Raises `ValueError` if it holds
-    something else."""
+def open_folder(folder: Path, plan: ExportPlan, groups: Collection[Group], refuses: Refuses) -> None:
+    """Make `folder` the place of an export of `groups`, or find it to be one of the same plan. Raises `ValueError` if
+    it holds something else, or if the licence policy refuses a group."""
+    whole = "train it without that source" if plan.kind == "checkpoint" else ""
+    require_allowed(plan.asset, groups, refuses, whole)
     path = folder / RECEIPTS / "plan.json"
     if path.is_file():
         found, wanted = json.loads(path.read_text(encoding="utf-8")), plan.plain()
@@ -82,15 +85,16 @@ def export_folder(
     folder: Path,
     form: ExportForm[Exported],
     plan: ExportPlan,
+    groups: Collection[Group],
+    refuses: Refuses,
     records_from: Callable[[int], Iterator[Exported]],
     limit_mb: int,
     report: Report = lambda line: None,
 ) -> dict[Group, int]:
-    """Write what is missing of an export; `records_from` gives the records from a position on → rows by group.
-
-    Raises `ValueError` if the folder holds something else (see `open_folder`).
+    """Write what is missing of an export; `records_from` gives the records, which are of `groups`, from a
+    position on → rows by group. Raises `ValueError` if the folder or a licence forbids it (see `open_folder`).
     """
-    open_folder(folder, plan)
+    open_folder(folder, plan, groups, refuses)
     done = list(_receipts(folder))
     # Rows are taken in one order, so their number says where to go on.
     taken = sum(part.rows for part in done)

@@ -48,18 +48,19 @@ TEMPLATE = (
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A packed corpus, and a pool with a task that begins from a screen and one that doesn't."""
+    """A packed corpus, and a pool with a task that a recording gave and one of a world."""
     store = gold(tmp_path_factory.mktemp("peers") / "home", count=4)
     build_shards(store, ["toy"])
-    shown = store.require("unified/toy").read("screens")["screenshot_sha256"][0].as_py()
-    common = {"platform": "web", "target": "fsm/x", "capabilities": [], "evaluator": '{"rule":"x"}', "parents": []}
+    common = {"platform": "web", "target": "fsm/x", "capabilities": [], "evaluator": '{"rule":"x"}'}
+    common |= {"parents": ["episode:toy/e0000"]}
     common |= {"expected_steps": 2, "stratum": "easy", "origin": "dynamic"}
-    states = {"a": json.dumps({"source": "toy", "screenshot_sha256": shown}), "b": '{"world":"fsm"}'}
+    states = {"a": "{}", "b": '{"world":"fsm"}'}
     rows = [
         {**common, "task_id": name * 32, "instruction": f"Go to <image> {name}", "initial_state": state}
         for name, state in states.items()
     ]
-    commit(store, "task_pool/shards", {}, {"tasks": Tasks.table(rows)})
+    dynamic = commit(store, "task_pool/dynamic", {"gold/toy": store.require("gold/toy").version})
+    commit(store, "task_pool/shards", {dynamic.asset: dynamic.version}, {"tasks": Tasks.table(rows)})
     return store
 
 
@@ -88,7 +89,7 @@ def test_the_vision_collator_of_trl_takes_shards_and_export(
 
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     shards = store.require("mid_training/shards")
-    export_corpus(store, shards, "trl", tmp_path / "out")
+    export_corpus(store, shards, "trl", tmp_path / "out", refuses=lambda licence: "")
     files = shards.paths("shard") if what == "shards" else sorted((tmp_path / "out/data").glob("*.parquet"))
     names = [str(path) for path in files]
     rows = load_dataset("parquet", data_files=names, split="train", cache_dir=str(tmp_path / "cache"))
@@ -120,7 +121,7 @@ def pixels(data: bytes) -> str:
 @pytest.mark.parametrize("peer", ["trl", "ms-swift", "llama-factory", "verl", "webdataset"])
 def test_a_peer_reads_the_corpus_as_it_is(store: Store, tmp_path: Path, peer: str) -> None:
     shards = store.require("mid_training/shards")
-    export_corpus(store, shards, peer, tmp_path / "out")
+    export_corpus(store, shards, peer, tmp_path / "out", refuses=lambda licence: "")
     expected = []
     for sample in read(choose(store, shards, Filters(), CORPUS[peer].objectives)):
         said = [[turn["role"], marked(turn)] for turn in sample.turns]
@@ -133,7 +134,7 @@ def test_a_peer_reads_the_corpus_as_it_is(store: Store, tmp_path: Path, peer: st
 
 @pytest.mark.parametrize("peer", ["trl", "verl"])
 def test_a_peer_reads_the_pool_as_it_is(store: Store, tmp_path: Path, peer: str) -> None:
-    export_pool(store, store.require("task_pool/shards"), peer, tmp_path / "out")
+    export_pool(store, store.require("task_pool/shards"), peer, tmp_path / "out", refuses=lambda licence: "")
     for found, name in zip(read_by(f"pool-{peer}", tmp_path / "out", tmp_path), "ab", strict=True):
         asked = navigation_text(f"Go to <image> {name}", (), thinking=True)
         escaped = unmarked(asked, MARKS) if peer == "verl" else asked

@@ -113,8 +113,10 @@ def test_what_the_licence_policy_refuses_is_not_exported(
     settings = tmp_path / "deployment.yaml"
     settings.write_text("licences: {deny: [MIT]}\n")
     monkeypatch.setenv("VESPER_DEPLOYMENT", str(settings))
-    assert export(home, "corpus", "--to", "trl", tmp_path / "out") == 2
-    assert "source toy: licence 'MIT' is denied by the deployment's policy" in capsys.readouterr().err
+    for kind, form, instead in (("corpus", "trl", "leave it out by source"), ("checkpoint", "hub", "train it without")):
+        assert export(home, kind, "--to", form, tmp_path / "out") == 2
+        said = capsys.readouterr().err
+        assert f"source toy: licence 'MIT' is denied by the deployment's policy; {instead}" in said
     assert not (tmp_path / "out").exists()
     other = tmp_path / "other.yaml"
     other.write_text("licences: {deny: ['*NC*']}\n")

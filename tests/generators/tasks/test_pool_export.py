@@ -2,58 +2,60 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from corpusmaker import commit
-from goldmaker import picture
+from goldmaker import gold
 
-from generators.tasks.pool_export import POOL, export_pool
+from generators.generation.dynamic_task_pool import build_dynamic
+from generators.tasks import pool_export
+from generators.tasks.pool_export import POOL
+from generators.tasks.task_pool import STATIC, PoolConfig, build_shards, pool_row, tasks_table
 from pipelines.exports.filters import Filters
 from pipelines.prompts import messages, navigation_text
 from pipelines.store import Manifest, Store
 from pipelines.training_data.chat_turns import trained_turns
-from schemas.ids import canonical_json
-from schemas.tables import Tasks
+
+export_pool = partial(pool_export.export_pool, refuses=lambda licence: "")
 
 
-def task(number: int, state: dict[str, object], target: str) -> dict[str, object]:
+def of_world(number: int, **state: object) -> dict[str, object]:
     return {
-        "task_id": f"{number:032x}",
         "instruction": f"open <image> number {number}",
-        "platform": ("web", "mobile")[number % 2],
-        "target": target,
+        "platform": "web",
+        "target": f"{state['world']}/tabs",
         "capabilities": ["Click"],
-        "initial_state": canonical_json(state),
-        "evaluator": canonical_json({"rule": "equals", "value": number}),
+        "initial_state": state,
+        "evaluator": {"rule": "equals", "value": number},
         "expected_steps": 3,
-        "stratum": "easy",
-        "origin": "dynamic" if "source" in state else "static",
         "parents": [],
     }
 
 
-@pytest.fixture
-def pool(tmp_path: Path) -> tuple[Store, Manifest]:
-    """A task that begins from a recorded screen, and two of worlds."""
-    store = Store(tmp_path / "home")
-    shown = store.put_screen(picture(3)).sha256
-    rows = [
-        task(1, {"source": "aitw", "episode": "e1", "screenshot_sha256": shown}, "Settings"),
-        task(2, {"world": "fsm", "seed": 5}, "fsm/tabs"),
-        task(3, {"world": "miniwob", "seed": 6}, "miniwob/click-button"),
-    ]
-    return store, commit(store, "task_pool/shards", {}, {"tasks": Tasks.table(rows)})
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Manifest]:
+    """A task inferred from a recording of a source that has an adapter, and two of worlds."""
+    store = gold(tmp_path_factory.mktemp("pool") / "home", "aitw", count=1)
+    build_dynamic(store, ["aitw"])
+    config = PoolConfig()
+    worlds = [pool_row(of_world(n, world=name, seed=5), "static", config) for n, name in ((1, "fsm"), (2, "miniwob"))]
+    commit(store, STATIC, {}, {"tasks": tasks_table(worlds)})
+    return store, build_shards(store)
 
 
 @pytest.mark.parametrize("form", POOL)
 def test_every_task_comes_with_its_prompt_and_its_rule(pool: tuple[Store, Manifest], tmp_path: Path, form: str) -> None:
     export_pool(*pool, form, tmp_path / "out")
     rows = pq.read_table(tmp_path / "out/data/train-00000.parquet").to_pylist()
-    tasks = pool[1].read("tasks").to_pylist()
-    assert [len(row["images"]) for row in rows] == [1, 0, 0] and rows[0]["images"][0]["bytes"] == picture(3)
+    tasks = pool[1].read("tasks").sort_by("task_id").to_pylist()
+    first = pool[0].require("gold/aitw").read("steps").to_pylist()[0]["screenshot_sha256"]
+    shown = [[hashlib.sha256(image["bytes"]).hexdigest() for image in row["images"]] for row in rows]
+    assert shown == [[first] if task["origin"] == "dynamic" else [] for task in tasks] and len(tasks) == 3
     for row, expected in zip(rows, tasks, strict=True):
         about = row["extra_info"] if form == "verl" else row
         assert {name: about[name] for name in expected} == expected
@@ -67,11 +69,24 @@ def test_every_task_comes_with_its_prompt_and_its_rule(pool: tuple[Store, Manife
             assert row["prompt"] == [{"role": "user", "content": said}]
             assert row["reward_model"] == {"style": "rule", "ground_truth": expected["evaluator"]}
     licences = (tmp_path / "out/LICENSES.md").read_text()
-    assert "| aitw |" in licences and "| fsm | own | 1 |" in licences
+    assert "| aitw | CC-BY-4.0 | 1 |" in licences and "| fsm | own | 1 |" in licences
+
+
+@pytest.mark.parametrize("parent", ["episode:aitw/1", "episode:generated/1"])
+def test_a_recorded_task_keeps_its_source_in_a_world_and_a_generated_one_is_our_own(
+    pool: tuple[Store, Manifest], tmp_path: Path, parent: str
+) -> None:
+    row = pool_row(of_world(3, world="fsm", seed=9) | {"parents": [parent]}, "dynamic", PoolConfig())
+    made = commit(pool[0], "task_pool/other", {}, {"tasks": tasks_table([row])})
+    [group] = export_pool(pool[0], made, "hub", tmp_path / "out")
+    assert (group.source, group.licence) == (("aitw", "CC-BY-4.0") if "aitw" in parent else ("fsm", "own"))
+    with pytest.raises(ValueError, match=f"task_pool/other: source {group.source}: not here; leave it out by source"):
+        pool_export.export_pool(pool[0], made, "hub", tmp_path / "no", refuses=lambda licence: "not here")
+    assert not (tmp_path / "no").exists()
 
 
 def test_filters_leave_tasks_of_a_source_or_licence(pool: tuple[Store, Manifest], tmp_path: Path) -> None:
-    groups = export_pool(*pool, "hub", tmp_path / "out", Filters(licence=("own",), platform=("mobile",)))
+    groups = export_pool(*pool, "hub", tmp_path / "out", Filters(licence=("own",), source=("miniwob", "aitw")))
     assert {group.source for group in groups} == {"miniwob"}
     with pytest.raises(ValueError, match="expected any of aitw, fsm, miniwob, found 'x'"):
         export_pool(*pool, "hub", tmp_path / "none", Filters(source=("x",)))

@@ -10,6 +10,7 @@ import resource
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ import pytest
 from corpusmaker import light_source
 from goldmaker import commit_gold, gold
 
+from pipelines.exports import corpus as corpus_export
 from pipelines.exports import parts
 from pipelines.exports.choose import choose, read, verdict_scores
-from pipelines.exports.corpus import build_export, export_corpus
 from pipelines.exports.filters import Filters
 from pipelines.exports.forms import CORPUS
 from pipelines.exports.records import Sample, marked, unmarked
@@ -34,6 +35,8 @@ from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.training_data.shards import build_shards
 from schemas.tables import Samples
 
+export_corpus = partial(corpus_export.export_corpus, refuses=lambda licence: "")
+build_export = partial(corpus_export.build_export, refuses=lambda licence: "")
 HOSTILE = "press <image> or <|image_pad|>, <bbox> and </s><|im_end|>"
 
 
