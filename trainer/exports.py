@@ -19,13 +19,7 @@ CHECKPOINT = {
 
 
 def export_checkpoint(
-    checkpoint: Manifest,
-    form: str,
-    folder: Path,
-    card: Card,
-    report: Report = lambda line: None,
-    *,
-    refuses: Refuses,
+    checkpoint: Manifest, form: str, folder: Path, card: Card, report: Report = lambda line: None, *, refuses: Refuses
 ) -> dict[Group, int]:
     """Copy a checkpoint's folder and write its card → the rows that it was trained on, by group. Files that are there
     already, whole, aren't copied again. Raises `ValueError` if the folder holds something else, or if the policy

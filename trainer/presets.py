@@ -63,11 +63,7 @@ class Preset:
                 f"{self.max_pixels}"
             )
         check_space(self.action_space)
-        chosen = {
-            "action_codec": get_args(ActionCodec),
-            "history": HISTORY_FORMS,
-            "prompt_version": PROMPT_VERSIONS,
-        }
+        chosen = {"action_codec": get_args(ActionCodec), "history": HISTORY_FORMS, "prompt_version": PROMPT_VERSIONS}
         for name, known in chosen.items():
             if (found := getattr(self, name)) not in known:
                 raise ValueError(f"preset {self.name}: expected {name} {' or '.join(known)}, found {found!r:.40}")
@@ -81,11 +77,7 @@ class Preset:
     def plain(self) -> dict[str, Any]:
         """As JSON-able values, for config hashes and lineage. How it is played stands there only where training
         changed it, so that what never thought keeps its bytes."""
-        found = {
-            **asdict(self),
-            "shape": self.shape.plain() if self.shape else None,
-            "reading": self.reading.plain(),
-        }
+        found = {**asdict(self), "shape": self.shape.plain() if self.shape else None, "reading": self.reading.plain()}
         usual = {
             "history": "action",
             "history_steps": HISTORY_STEPS,

@@ -21,10 +21,7 @@ from trainer.stages.assets import CHECKPOINTS
 from trainer.stages.experiments import GROUP, JUDGED, MIXED, Experiment, JudgeChoice, define, names, read
 
 OP = "define_experiment"
-SETTINGS = (
-    *dict.fromkeys(f"trainer.{word}" for stage in CHECKPOINTS for word in settings_of(stage)),
-    "mixture",
-)
+SETTINGS = (*dict.fromkeys(f"trainer.{word}" for stage in CHECKPOINTS for word in settings_of(stage)), "mixture")
 
 
 def new_experiment(deployment: Deployment) -> dg.JobDefinition:
@@ -64,10 +61,7 @@ def new_experiment(deployment: Deployment) -> dg.JobDefinition:
         context.instance.add_dynamic_partitions(str(EXPERIMENTS.name), [said["name"]])
         context.add_output_metadata({"version": definition.version, "settings": dg.MetadataValue.json(settings)})
 
-    @dg.job(
-        name="new_experiment",
-        description="A training with other settings, beside the mainline.",
-    )
+    @dg.job(name="new_experiment", description="A training with other settings, beside the mainline.")
     def job() -> None:
         keep()
 

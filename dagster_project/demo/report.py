@@ -208,11 +208,7 @@ def comparisons(store: Store) -> dict[str, object]:
 
 
 def _differences(
-    store: Store,
-    first: str,
-    second: str,
-    wanted: Mapping[str, tuple[str, str]],
-    platforms: Sequence[str] = PLATFORMS,
+    store: Store, first: str, second: str, wanted: Mapping[str, tuple[str, str]], platforms: Sequence[str] = PLATFORMS
 ) -> dict[str, object]:
     """Two stages compared on the samples of some platforms; empty where either has no evaluation."""
     one, other = store.current(f"evaluations/{first}"), store.current(f"evaluations/{second}")

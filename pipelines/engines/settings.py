@@ -33,9 +33,7 @@ class EngineChoice(Settings):
         0, "GPUs that ray keeps for a part; below 1, several parts share one.", in_version=NEVER, ge=0
     )
     options: tuple[str, ...] = setting(
-        (),
-        "What the engine itself is told; beam: its flags; ray: --address=HOST:PORT of a cluster.",
-        in_version=NEVER,
+        (), "What the engine itself is told; beam: its flags; ray: --address=HOST:PORT of a cluster.", in_version=NEVER
     )
 
 

@@ -32,18 +32,7 @@ from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, field_id, json_document
-from schemas.actions import (
-    Action,
-    CallUser,
-    Click,
-    Drag,
-    Finished,
-    LongPress,
-    PressBack,
-    PressHome,
-    PressRecent,
-    Type,
-)
+from schemas.actions import Action, CallUser, Click, Drag, Finished, LongPress, PressBack, PressHome, PressRecent, Type
 
 UNITS = (1000.0, 1000.0)
 SPLITS = ("random", "app", "device", "task")

@@ -113,13 +113,7 @@ def _label(row: object) -> Any:
 
 
 def _row(
-    builder: EpisodeBuilder,
-    raw: Raw,
-    record: Record,
-    row: dict[str, Any],
-    number: int,
-    items: int,
-    space: ActionSpace,
+    builder: EpisodeBuilder, raw: Raw, record: Record, row: dict[str, Any], number: int, items: int, space: ActionSpace
 ) -> int:
     """Add or reject the actions of a row; `number` = native actions before it. Returns the number after it."""
     actions = _label(row)

@@ -32,15 +32,7 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen, whole_sides
-from pipelines.mapping.items import (
-    ItemError,
-    is_number,
-    is_text,
-    notices,
-    optional_text,
-    tests_of,
-    unknown_fields,
-)
+from pipelines.mapping.items import ItemError, is_number, is_text, notices, optional_text, tests_of, unknown_fields
 from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import field_id, json_document

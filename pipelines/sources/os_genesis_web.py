@@ -95,10 +95,7 @@ class OsGenesisWebAdapter(Adapter):
         for place, row in enumerate(rows):
             found += unknown_fields(row, _KNOWN)
             add_step(
-                builder,
-                place,
-                turns(row["conversations"])[-1].text,
-                partial(_screen, raw, row["image"], len(rows)),
+                builder, place, turns(row["conversations"])[-1].text, partial(_screen, raw, row["image"], len(rows))
             )
         return notices(builder.finish(), found)
 

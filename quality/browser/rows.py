@@ -26,18 +26,7 @@ from schemas.tables import Samples, Steps, Table
 VERSION = "1"
 """Of the index: raised by whoever changes what a row holds."""
 UNITS = ("sample", "step", "episode", "record")
-CODED = (
-    "source",
-    "platform",
-    "split",
-    "action",
-    "objective",
-    "disposition",
-    "objection",
-    "state",
-    "licence",
-    "judge",
-)
+CODED = ("source", "platform", "split", "action", "objective", "disposition", "objection", "state", "licence", "judge")
 """Columns of few values: each is a filter and has counts beside it."""
 SHOWN = 300
 """Characters of a text that a card shows; the item's page has all of it."""
@@ -127,11 +116,7 @@ def index_part(part: IndexedPart) -> pa.Table:
     }
     steps = _both(part, "steps", _read_of(Steps), lambda row: (row["episode_id"], row["step_index"]))
     samples = _both(part, "samples", _read_of(Samples), lambda row: row["sample_id"])
-    rows = [
-        *_steps_of(part, steps, judged),
-        *_samples_of(part, samples, judged, steps),
-        *_records_of(part),
-    ]
+    rows = [*_steps_of(part, steps, judged), *_samples_of(part, samples, judged, steps), *_records_of(part)]
     for row in rows:
         # Native records that couldn't be mapped have theirs already.
         row.setdefault("state", _state(part, row, pending))

@@ -86,11 +86,7 @@ def guarded_page(routes: list[BaseRoute], port: int, token: str, command: str, m
 
     hosts = {f"{HOST}:{port}", f"localhost:{port}"}
     guarded = Guard(
-        Starlette(routes=routes),
-        hosts=hosts,
-        entrance=lambda path: path == "/",
-        needs_origin=True,
-        headers=HEADERS,
+        Starlette(routes=routes), hosts=hosts, entrance=lambda path: path == "/", needs_origin=True, headers=HEADERS
     )
     return BehindToken(guarded, token, command, max_body)
 

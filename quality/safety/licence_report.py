@@ -7,12 +7,11 @@ permission.
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from pipelines import sources as adapters
-from pipelines.exports.filters import Refuses
 from pipelines.markdown_text import markdown_text
 from pipelines.store import Store
 from pipelines.store.files import StoreError
@@ -26,6 +25,8 @@ OWN_LICENCE = "Apache-2.0 (Vesper's own data in this form)"
 """Of data that Vesper's generator made where a publisher's files aren't."""
 RUNS_LICENCE = "own"
 """Of trajectories that this deployment's devices recorded: they are whose devices ran."""
+Refuses = Callable[[str], str]
+"""Licence → why the deployment's policy doesn't allow training on it; empty if it does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.engines.run_parts import Execution, PartCall, run_parts
-from pipelines.exports.filters import Refuses
 from pipelines.store import (
     Build,
     Check,
@@ -159,7 +158,7 @@ def scan_sources(
     store: Store,
     sources: Sequence[str],
     config: SafetyConfig | None = None,
-    refuses: Refuses = lambda licence: "",
+    refuses: licences.Refuses = lambda licence: "",
     execution: Execution | None = None,
 ) -> Manifest:
     """`unified/<source>` of all `sources` → tables findings, triggers, quarantine, looked; `triggers/*.png`,

@@ -184,9 +184,7 @@ class RlConfig(LearnerConfig):
         LoraSettings(), "Low-rank adapters, as `midtrain.lora`; in either engine.", neutral=True
     )
     rollout_engine: Literal["in_process", "vllm"] = setting(
-        "in_process",
-        "Who makes the replies: the policy in this process, or the servers of `vllm`.",
-        neutral=True,
+        "in_process", "Who makes the replies: the policy in this process, or the servers of `vllm`.", neutral=True
     )
     vllm: VllmConfig = setting(VllmConfig(), "Servers that make the replies, with rollout_engine vllm.")
 
