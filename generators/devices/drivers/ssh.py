@@ -33,8 +33,8 @@ from schemas.actions import Action, CallUser, Finished, Hotkey, Launch, PressBac
 
 # bytes
 MAX_OUT = 64 << 20
-SETTLED_S = 2.0
-"""How long at most a new window is watched until nothing in it changes any more."""
+SETTLED_S, SETTLED_LOOKS = 2.0, 3
+"""How long at most, and how often at least, a new window is watched until nothing in it changes any more."""
 _BOOT = "import sys;n=int(sys.stdin.buffer.readline());exec(compile(sys.stdin.buffer.read(n),'desktop','exec'))"
 _WORD = re.compile(r"[\w./:=,@+-]+", re.ASCII)
 # little compression: the picture goes a short way, and time is what counts
@@ -226,6 +226,7 @@ class SshDevice:
         # in base64: files may hold any bytes, JSON only text
         coded = {name: base64.b64encode(text.encode()).decode() for name, text in files.items()}
         await self._home("reset", files=coded)
+        await self.do("xdotool", "mousemove", "99999", "99999")  # the far corner, so that nothing is hovered at a start
         if start.get("program"):
             await self._start([*self._program(str(start["program"])), *([f"./{opened}"] if opened else [])])
 
@@ -327,14 +328,16 @@ class SshDevice:
             await asyncio.sleep(0.1)
         if argv[0] in self._options.treeless:
             return
-        while not any(w.get("active") for w in (await self.script(tree.SCRIPT)).get("windows", ())):
+        before = await self.script(tree.SCRIPT)
+        while not any(window.get("active") for window in before.get("windows", ())):
             if now != await self._active() or loop.time() >= end:
                 break  # a program without accessibility
             await asyncio.sleep(0.1)
+            before = await self.script(tree.SCRIPT)
         # A window that is still filling itself loses the first keys: until two looks see the same.
-        end, before = min(end, loop.time() + SETTLED_S), dict[str, Any]()
-        while (seen := await self.script(tree.SCRIPT)) != before and loop.time() < end:
-            before = seen
+        end, looks = min(end, loop.time() + SETTLED_S), 1
+        while (seen := await self.script(tree.SCRIPT)) != before and (looks < SETTLED_LOOKS or loop.time() < end):
+            before, looks = seen, looks + 1
             await asyncio.sleep(0.1)
 
     async def _active(self) -> str:

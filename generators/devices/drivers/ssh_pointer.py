@@ -8,20 +8,23 @@ WHEEL = {"up": 4, "down": 5, "left": 6, "right": 7}
 """Buttons of the wheel."""
 # of half a screen
 WHEEL_STEPS = 5
+ARRIVED_S = 0.05
+"""Between a move and a press: the tooltip of what the pointer was on hides when it sees the move, and would take the
+press otherwise."""
 
 
 def pointer_words(action: actions.Action, size_px: tuple[int, int], press_s: float, drag_s: float) -> list[str]:
     """`xdotool`'s arguments for an action, whose points are 0..1000 of a screen of `size_px`; a long press and a drag
     take `press_s` and `drag_s`. Raises `UnsupportedAction` for one that isn't done with the pointer."""
     if isinstance(action, actions.Click):
-        return [*_at(action.box, size_px), "click", "1"]
+        return [*_pressed_at(action.box, size_px), "click", "1"]
     if isinstance(action, actions.RightClick):
-        return [*_at(action.box, size_px), "click", "3"]
+        return [*_pressed_at(action.box, size_px), "click", "3"]
     if isinstance(action, actions.DoubleClick):
         # 60 ms apart: below GTK's limit for a double click, and above what X takes for one event
-        return [*_at(action.box, size_px), "click", "--repeat", "2", "--delay", "60", "1"]
+        return [*_pressed_at(action.box, size_px), "click", "--repeat", "2", "--delay", "60", "1"]
     if isinstance(action, actions.LongPress):
-        return [*_at(action.box, size_px), "mousedown", "1", "sleep", f"{press_s:g}", "mouseup", "1"]
+        return [*_pressed_at(action.box, size_px), "mousedown", "1", "sleep", f"{press_s:g}", "mouseup", "1"]
     if isinstance(action, actions.Hover):
         return _at(action.box, size_px)
     if isinstance(action, actions.Drag):
@@ -45,10 +48,14 @@ def _at(point: actions.Point, size_px: tuple[int, int]) -> list[str]:
     return ["mousemove", str(int(x)), str(int(y))]
 
 
+def _pressed_at(point: actions.Point, size_px: tuple[int, int]) -> list[str]:
+    return [*_at(point, size_px), "sleep", f"{ARRIVED_S:g}"]
+
+
 def _drag(start_px: tuple[float, float], end_px: tuple[float, float], drag_s: float) -> list[str]:
     """Ten moves on the way, as programs begin a drag only when the pointer has moved."""
     (x1, y1), (x2, y2) = start_px, end_px
-    words = ["mousemove", str(int(x1)), str(int(y1)), "mousedown", "1"]
+    words = ["mousemove", str(int(x1)), str(int(y1)), "sleep", f"{ARRIVED_S:g}", "mousedown", "1"]
     for i in range(1, 11):
         x, y = x1 + (x2 - x1) * i / 10, y1 + (y2 - y1) * i / 10
         words += ["sleep", f"{drag_s / 10:.3f}", "mousemove", str(int(x)), str(int(y))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from generators.worlds.desktop.desktop_task import failed_checks, rest_digest, s
 from generators.worlds.desktop.desktop_world import DesktopWorld
 from generators.worlds.desktop.program import DesktopProgram
 from generators.worlds.desktop.tasks_archives import packed
+from schemas.action_types import Click, Hover
 
 
 def test_a_desktop_that_does_not_start_says_why_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,6 +79,16 @@ def test_settings_archives_and_what_programs_keep_for_themselves_in_the_state(de
         ("box.tar", {"a.txt": sha256_of("one\n")}),
         ("notes.conf", None),
     ]
+
+
+def test_a_tooltip_takes_no_click(world: DesktopWorld) -> None:
+    world.reset({"program": "calculator", "files": {}})
+    at = {one.name: one.centre for one in world.elements() if one.role == "toggle button"}
+    for _ in range(2):
+        world.act(Hover(at["MS"]))
+        time.sleep(1)  # its tooltip lies over the key below by now
+        world.act(Click(at["8"]))
+    assert [one.text for one in world.elements() if one.role == "text"] == ["88"]
 
 
 CHECKS: list[dict[str, Any]] = [
