@@ -82,9 +82,8 @@ class Store:
         return Rows(named_version(self._files, POOL), "tasks", filters, self._files.screen_bytes)
 
     def checkpoint(self, name: str) -> Checkpoint:
-        """`unified`, `checkpoints/unified` or `unified@1f2e`."""
-        asset = f"checkpoints/{name.removeprefix('checkpoints/')}"
-        return Checkpoint(Manifests(self._files), named_version(self._files, asset))
+        """`unified`, `checkpoints/unified`, `unified@1f2e`, `production`, or one of an experiment by its key."""
+        return Checkpoint(Manifests(self._files), named_version(self._files, name))
 
     def explain(self, item_id: str, *, native: bool = False) -> dict[str, object]:
         """One item from its native row to the checkpoints that trained on it, as `vesper explain ITEM_ID --json` prints

@@ -1,12 +1,10 @@
 """A manifest's checks as asset checks by name: nothing downstream runs on data that failed one that blocks."""
 
-import functools
-import re
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from dagster_project.assets.runbook_page import PAGE, runbook_lines
 from dagster_project.settings import deployment
 from dagster_project.stages.stage import GraphStage
 from pipelines.markdown_text import markdown_text
@@ -17,11 +15,6 @@ ALL = CheckSpec("checks_passed", "A check of the manifest failed; one that only 
 WORDS = "in words"
 """The entry of a result's metadata that holds what was found and expected, as plain text."""
 NOT_NOW = "not applicable now: this version has nothing for it to check"
-RUNBOOK = Path(__file__).with_name("runbook.md")
-"""A link to the page in `docs/`, so that the wheel holds it."""
-LINE = re.compile(r"^\| <a id=\"([^\"]*)\"></a>`[^`]*` \|(?:[^|]*\|){2}([^|]*)\|([^|]*)\|$", re.MULTILINE)
-"""A check's line there: its anchor, whether it blocks, what a failure means, where to look first, what to do."""
-LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
 class UndeclaredCheck(ValueError):
@@ -40,7 +33,7 @@ def specs(stage: GraphStage) -> list[dg.AssetCheckSpec]:
             spec.slug,
             asset=dg.AssetKey(stage.key.split("/")),
             blocking=spec.blocking,
-            description=f"If it fails: {spec.means}. What to do: docs/runbook.md#{spec.slug}",
+            description=f"If it fails: {spec.means}. [What to do]({_link(spec)})",
         )
         for spec in declared(stage)
     ]
@@ -101,22 +94,12 @@ def _all(manifest: Manifest) -> Check:
     return ALL.check(passed, found or none, "all checks passed", len(failed), 0, blocking=blocking)
 
 
-@functools.cache
-def _runbook() -> dict[str, tuple[str, str]]:
-    """Anchor of a check → where to look first, and what to do, as plain text."""
-
-    def plain(cell: str) -> str:
-        return LINK.sub(r"\1", cell).replace("**", "").strip()
-
-    return {slug: (plain(look), plain(do)) for slug, look, do in LINE.findall(RUNBOOK.read_text(encoding="utf-8"))}
-
-
 def runbook(spec: CheckSpec) -> dict[str, dg.MetadataValue]:
     """What the runbook's line of a check says (nothing, for a check of a stage of your own), and where that line is."""
-    texts = zip(("look first", "then do"), _runbook().get(spec.slug, ()), strict=False)
+    texts = zip(("look first", "then do"), runbook_lines().get(spec.slug, ())[3:], strict=False)
     facts: dict[str, dg.MetadataValue] = {name: dg.MetadataValue.text(text) for name, text in texts}
-    url, anchor = deployment.load().runbook, f"runbook.md#{spec.slug}"
-    return {
-        **facts,
-        "runbook": dg.MetadataValue.url(f"{url}#{spec.slug}") if url else dg.MetadataValue.path(f"docs/{anchor}"),
-    }
+    return {**facts, "runbook": dg.MetadataValue.url(_link(spec))}
+
+
+def _link(spec: CheckSpec) -> str:
+    return f"{deployment.load().runbook or PAGE}#{spec.slug}"

@@ -18,7 +18,7 @@ import dagster as dg
 from dagster_project.assets import checks, upstream
 from dagster_project.assets.keys import asset_key
 from dagster_project.assets.launch_config import Given, Shown, config_of, defaults, given_to
-from dagster_project.assets.metadata import Confirmed, column_schema, describe, of_the_run, pictures, row_count
+from dagster_project.assets.metadata import Confirmed, amount, column_schema, describe, of_the_run, pictures
 from dagster_project.assets.origins import code_references, column_lineage
 from dagster_project.assets.resources import JudgeResource, StoreResource, work
 from dagster_project.assets.source_worth import observations
@@ -170,7 +170,7 @@ def _asset(
         warned = [check.name for check in manifest.checks if not check.passed and not check.blocking]
         if stage.shown_on and manifest.checks_passed:
             context.log_event(_observed(stage.shown_on, name, manifest, store))
-        _notify("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest), "warned": warned})
+        _notify("done", name, {"passed": manifest.checks_passed, "amount": amount(stage, manifest), "warned": warned})
         for observed_worth in observations(manifest):
             context.log_event(observed_worth)
         yield result

@@ -27,11 +27,13 @@ FIRST = 10
 COST = "cost: "
 
 
-def row_count(stage: GraphStage, manifest: Manifest) -> int:
-    """Rows of the asset's main table; where it has none, its records, or its (native) files."""
+def amount(stage: GraphStage, manifest: Manifest) -> tuple[int, str]:
+    """How much an asset holds: (rows of its main table or records, "rows"); where it has neither, (files, "files")."""
     if stage.table:
-        return manifest.rows(stage.table)
-    return int(manifest.counts.get("records", manifest.counts.get("files", len(manifest.files))))
+        return manifest.rows(stage.table), "rows"
+    if "records" in manifest.counts:
+        return int(manifest.counts["records"]), "rows"
+    return int(manifest.counts.get("files", len(manifest.files))), "files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +48,26 @@ def describe(
     stage: GraphStage, manifest: Manifest, store: Store, confirmed: Mapping[str, Confirmed] | None = None
 ) -> dict[str, Any]:
     """All metadata of a materialisation. `confirmed`: what is known of its inputs, by key."""
-    inputs = input_rows(manifest, store, confirmed or {})
+    inputs, (held, of) = input_rows(manifest, store, confirmed or {}), amount(stage, manifest)
     # Of all the gold that it could read: what is missing is said on its page.
     gold = [dep for dep in stage.deps if dep.startswith("gold/")] if stage.reads_gold else []
     left_out = [dep for dep in gold if dep not in manifest.inputs]
     metadata: dict[str, Any] = {  # pictures first: they are what people open the page for
         **{name: dg.MetadataValue.md(png) for name, png in pictures(manifest, store).items()},
-        "dagster/row_count": row_count(stage, manifest),
-        **{name: _readable(value) for name, value in list(plotted(manifest).items())[:FIRST]},
+        # Files are no rows: they stand among the counts.
+        **({"dagster/row_count": held} if of == "rows" else {}),
+        **{name: _readable(value) for name, value in list(_spent(plotted(manifest)).items())[:FIRST]},
         "version": manifest.version,
         "dagster/uri": _uri(manifest, store),
         "folder": dg.MetadataValue.path(str(manifest.directory)),
-        "inputs": _input_table(inputs),
+        **({"inputs": _input_table(inputs)} if inputs else {}),
     }
     if lines := copy_lines(stage, manifest):
         metadata["to copy"] = dg.MetadataValue.md(lines)
     # The night's bill is of all sources together, whichever of them is being looked at.
     if stage.pool == "judge":
         limits = deployment.load().judge
-        metadata |= tonight(store, Prices(limits.price_prompt, limits.price_completion))
+        metadata |= _spent(tonight(store, Prices(limits.price_prompt, limits.price_completion)))
     # The oldest input says how fresh the whole can be.
     if ages := [row["age_h"] for row in inputs if row["age_h"] is not None]:
         metadata["oldest input (h)"] = float(max(ages))
@@ -116,13 +119,14 @@ def of_the_run(
 
 
 def _sorted(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What people look at, then numbers, then the rest; all that was counted comes last."""
+    """What people look at, then numbers, the lines to copy, and the rest; the inputs, of which there may be a hundred,
+    and all that was counted come last."""
 
     def rank(entry: tuple[str, Any]) -> int:
         name, value = entry
-        if name in ("done", "counts", "to copy"):
-            return {"done": 0, "to copy": 3, "counts": 4}[name]
-        return 1 if isinstance(value, dg.MarkdownMetadataValue) else 2 if isinstance(_value(value), int | float) else 3
+        if name in ("done", "to copy", "inputs", "counts"):
+            return {"done": 0, "to copy": 3, "inputs": 5, "counts": 6}[name]
+        return 1 if isinstance(value, dg.MarkdownMetadataValue) else 2 if isinstance(_value(value), int | float) else 4
 
     return dict(sorted(metadata.items(), key=rank))
 
@@ -147,6 +151,11 @@ def pictures(manifest: Manifest, store: Store) -> dict[str, str]:
         return {"quarantine": listed, **drawn} if listed else drawn
     except (OSError, ValueError, TypeError, LookupError, RuntimeError) as error:  # a picture isn't worth a night's run
         return {"picture": f"not drawn: {type(error).__name__}: {error}"}
+
+
+def _spent(figures: Mapping[str, int | float]) -> dict[str, int | float]:
+    """Figures without costs of nought: a judge that asks no model has no bill to look at."""
+    return {name: value for name, value in figures.items() if value or not name.startswith(COST)}
 
 
 def _readable(value: int | float) -> int | float:

@@ -107,14 +107,13 @@ JOBS = (promote_version, roll_back_version, compare_versions)
 def _choose(
     context: dg.OpExecutionContext, config: Choice, store: StoreResource, act: Callable[..., VersionChange]
 ) -> None:
-    opened = store.open()
+    opened, (asset, version) = store.open(), choose_version.asset_of(config.asset)
     try:
-        change = act(
-            opened, config.asset, config.version or None, why=config.why, force=config.force, alias=config.alias.alias
-        )
+        said, alias = config.version or version or None, config.alias.alias
+        change = act(opened, asset, said, why=config.why, force=config.force, alias=alias)
     except (StoreError, ValueError) as error:
         raise dg.Failure(str(error), allow_retries=False) from None
-    manifest = opened.version(config.asset, change.version)
+    manifest = opened.version(asset, change.version)
     facts: dict[str, Any] = {
         "version": change.version,
         "before": change.before or "none",
@@ -124,7 +123,7 @@ def _choose(
         "folder": dg.MetadataValue.path(str(manifest.directory)),
     }
     sentence = f"{change.action}: {config.alias.value} is {change.version}"
-    key = asset_key(config.asset)
+    key = asset_key(asset)
     if config.alias is AliasChoice.current:
         # a materialisation, not an observation: what was built from the other version is stale from now on
         tags = {"dagster/data_version": manifest.data_version}

@@ -8,7 +8,6 @@ from typing import get_args
 from generators.policies.profiles.profile import OWN, profiles
 from pipelines.home import default_home
 from pipelines.store import Store, StoreError, has_store
-from pipelines.store.aliases import AGENT, ALIASES
 from pipelines.store.choose_version import asset_folder
 from trainer.settings.reading import Mode
 
@@ -41,7 +40,7 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
 
 
 _IN_STORE = re.compile(r"/assets/(?:experiments/([a-z0-9_]+)/)?checkpoints/([a-z0-9_]+)/[0-9a-f]{16}(?:/[^/]+)?$")
-_NAME = re.compile(r"((?:experiments/[a-z0-9_]+/)?checkpoints/)?([a-z0-9_]+(?:@[A-Za-z0-9_-]+)?)")
+_NAME = re.compile(r"(?:(?:experiments/[a-z0-9_]+/)?checkpoints/)?[a-z0-9_]+(?:@[A-Za-z0-9_-]+)?")
 
 
 def checkpoint(said: str) -> Path:
@@ -49,12 +48,10 @@ def checkpoint(said: str) -> Path:
     $VESPER_HOME, with all of its files. A text that can't name an asset is a folder that isn't there yet. Raises
     `argparse.ArgumentTypeError` if the store has no such checkpoint."""
     path, home = Path(said), default_home()
-    named = _NAME.fullmatch(said)
-    if path.exists() or named is None or not has_store(home):
+    if path.exists() or not _NAME.fullmatch(said) or not has_store(home):
         return path
     try:
-        asset = f"{AGENT}@{said}" if said in ALIASES else f"{named[1] or 'checkpoints/'}{named[2]}"
-        folder = asset_folder(Store(home), asset)
+        folder = asset_folder(Store(home), said)
     except StoreError as error:
         raise argparse.ArgumentTypeError(
             f"expected a folder or a checkpoint of {home}, found neither a folder {said!r} nor an asset: {error}"

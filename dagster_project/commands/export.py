@@ -1,7 +1,6 @@
 """`vesper export corpus|pool|checkpoint --to FORM DIR`: corpus, tasks or a checkpoint as other trainers load them."""
 
 import argparse
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -45,7 +44,9 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", type=Path, help="data/, README.md (its card) and LICENSES.md go there")
     parser.add_argument("--to", dest="form", metavar="FORM", required=True, help=f"one of {', '.join(FORMS)}")
     parser.add_argument(
-        "--asset", metavar="NAME[@VERSION]", help="another asset or version of it: @1f2e, evaluations/heldout"
+        "--asset",
+        metavar="NAME[@VERSION]",
+        help="another asset or version: @1f2e, evaluations/heldout, production",
     )
     for name in _LISTS:
         text = (Filters.model_fields[name].description or "").removesuffix(".")
@@ -72,7 +73,9 @@ def run(options: argparse.Namespace) -> int:
     given |= {"score": options.score} if options.score is not None else {}
     filters = Filters.parsed({**given, "mixture": options.mixture, "shard_mb": options.shard_mb}, "filters")
     store = open_store(options.home)
-    manifest = _manifest(store, options.asset or default, default)
+    said = options.asset or default
+    # A version alone (@1f2e) is of the usual asset.
+    manifest = named_version(store, default + said if said.startswith("@") else said)
     groups = _export(store, manifest, options, filters, given)
     # Of a checkpoint, the rows that it was trained on are counted in its licences; what was exported is itself.
     what = "" if options.kind == "checkpoint" else f"{sum(groups.values())} rows of "
@@ -94,14 +97,6 @@ def _export(
     how = f"Exported by `vesper export checkpoint --to {options.form}`."
     card = checkpoint_card(Manifests(store), manifest, "THIS FOLDER", how)
     return export_checkpoint(manifest, options.form, options.folder, card, print, refuses=refuses)
-
-
-def _manifest(store: Store, said: str, default: str) -> Manifest:
-    """The version that `--asset` names; a version alone (@1f2e) is of the usual asset, a word alone a checkpoint."""
-    name = default + said if said.startswith("@") else said
-    if default.startswith("checkpoints/") and re.fullmatch(r"[a-z0-9_]+(@.*)?", name):
-        name = f"checkpoints/{name}"
-    return named_version(store, name)
 
 
 def _unknown(kind: str, form: str) -> str:

@@ -43,7 +43,8 @@ def said(error: BaseException) -> str:
     """One line for people: an `OSError` by its path and what is wrong with it, anything else by its own words."""
     why: Any = _WHY.get(error.errno or 0) if isinstance(error, OSError) else None
     if isinstance(error, OSError) and error.filename is not None and why:
-        return f"{error.filename}: {why}"
+        # A copy names what it reads, then what it writes, which is what had no room.
+        return f"{(error.errno == errno.ENOSPC and error.filename2) or error.filename}: {why}"
     if isinstance(error, OSError) and error.filename is None and error.strerror:
         return " ".join(error.strerror.split())
     return " ".join(str(error).split()) or type(error).__name__

@@ -26,11 +26,15 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = f"examples:\n  {EXAMPLES[command]}"
     if command == "promote":
-        parser.add_argument("asset", metavar="ASSET[@VERSION]", help="an asset key; without a version: the newest")
+        parser.add_argument(
+            "asset",
+            metavar="ASSET[@VERSION]",
+            help="an asset; without a version: the newest",
+        )
         parser.add_argument("--list", action="store_true", help="show all versions and the journal, change nothing")
         parser.add_argument("--json", action="store_true", help="the list as JSON")
     else:
-        parser.add_argument("asset", metavar="ASSET", help="an asset key such as gold/aitw")
+        parser.add_argument("asset", metavar="ASSET", help="such as gold/aitw, unified or production")
         parser.add_argument("--to", metavar="VERSION", help="default: what was current before")
     parser.add_argument("--reason", default="", help="why; the journal keeps it")
     parser.add_argument("--force", action="store_true", help="though blocking checks failed; needs --reason")
@@ -44,7 +48,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 def promote(options: argparse.Namespace) -> int:
     """Make a version current, or list them."""
     store = open_store(options.home)
-    asset, _, version = options.asset.partition("@")
+    asset, version = choose_version.asset_of(options.asset)
     if options.list or options.json:
         return _show(store, asset, options.json)
     change = care_gate.promote(
@@ -57,10 +61,12 @@ def promote(options: argparse.Namespace) -> int:
 def roll_back(options: argparse.Namespace) -> int:
     """Make an earlier version current."""
     store = open_store(options.home)
-    change = choose_version.roll_back(
-        store, options.asset, options.to, why=options.reason, force=options.force, alias=options.alias
-    )
-    _print_change(options.asset, change, options.alias)
+    asset, version = choose_version.asset_of(options.asset)
+    alias = options.alias or (version if version in ALIASES else "")
+    if version and version != alias:
+        raise ValueError(f"{options.asset}: expected an asset without a version, which --to names; found @{version}")
+    change = choose_version.roll_back(store, asset, options.to, why=options.reason, force=options.force, alias=alias)
+    _print_change(asset, change, alias)
     return 0
 
 

@@ -5,6 +5,7 @@ from itertools import chain
 
 from dagster_project.commands.store_option import add_store, open_store
 from pipelines.raw.file_hashes import damaged_raw
+from pipelines.store.choose_version import asset_of
 from pipelines.store.verify_store import damages
 
 
@@ -22,7 +23,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print a line for each damaged file; exit code 1 if there is one."""
     number, store = 0, open_store(options.home)
-    found = damages(store, options.asset, all_versions=options.all_versions)
+    found = damages(store, [asset_of(asset)[0] for asset in options.asset], all_versions=options.all_versions)
     for damage in chain(found, () if options.asset else damaged_raw(store.home)):
         number += 1
         print(damage)

@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from dagster_project.assets.runbook_page import PAGE, runbook_page
 from dagster_project.settings import dagster_home
 from pipelines.extras import require
 from pipelines.http_guard import FRAMING, LOOPBACK, Guard
@@ -73,12 +74,18 @@ def serve_guarded(host: str, port: int, workspace: Path) -> None:
     """Dagster's web server with the guard as the first of its middleware, until it is told to stop."""
     from dagster_webserver import app, cli
     from starlette.middleware import Middleware
+    from starlette.responses import HTMLResponse
+    from starlette.routing import Route
 
     class GuardedWebserver(app.DagsterWebserver):
         def build_middleware(self) -> list[Middleware]:
             guard: Any = Guard
             how = {"hosts": hosts(), "entrance": _is_page, "executes": _is_graphql, "headers": FRAMING}
             return [Middleware(guard, **how), *super().build_middleware()]
+
+        def build_routes(self) -> list[Any]:
+            # Before Dagster's own, the last of which takes every path.
+            return [Route(PAGE, lambda request: HTMLResponse(runbook_page())), *super().build_routes()]
 
     app.DagsterWebserver = GuardedWebserver  # type: ignore[misc]  # what its command makes an application of
     cli.cli.main(["--host", host, "--port", str(port), "--workspace", str(workspace)], prog_name="vesper web")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dagster_project.assets.metadata import row_count
+from dagster_project.assets.metadata import amount
 from dagster_project.assets.plotted_metrics import plotted
 from dagster_project.demo.report import HEADS, interval, number, percent, shares
 from dagster_project.pictures import episode_pictures
@@ -250,12 +250,12 @@ def _stages(report: Mapping[str, Any], made: Mapping[str, Manifest], stages: Map
     longest = max((seconds.get(key, 0.0) for key in made), default=0.0)
     rows = [
         f"<tr><td>{_text(key)}{_took(seconds.get(key, 0.0), longest)}"
-        f'<td class="n">{row_count(stages[key], manifest):,}{_passed([manifest])}'
+        f'<td class="n">{"{:,} {}".format(*amount(stages[key], manifest))}{_passed([manifest])}'
         f'<td class="wide soft">{_text(_figures(manifest))}</tr>'
         for key, manifest in made.items()
     ]
     yield f"<details><summary>All {len(rows)} assets</summary>"
-    yield from _table(["asset", "time", ">rows", ">checks", "figures"], rows)
+    yield from _table(["asset", "time", ">holds", ">checks", "figures"], rows)
     yield "</details>"
 
 

@@ -73,7 +73,8 @@ class DemoProgress:
             self.failed[key] = "a check failed"
             text = "CHECKS FAILED: nothing downstream runs on it"
         else:
-            text = f"{facts['rows']:>8,} rows"
+            number, of = facts["amount"]
+            text = f"{number:>8,} {of}"
             if facts["warned"]:
                 self.warned[key] = facts["warned"]
                 text += f", with a warning: {', '.join(facts['warned'])}"

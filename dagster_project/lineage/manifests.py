@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.store import TOMBSTONE, Store, StoreError
-from pipelines.store.aliases import AGENT, ALIASES, aliased
+from pipelines.store.aliases import AGENT, ALIASES
+from pipelines.store.choose_version import named_version
 from pipelines.store.current_version import read_pointer
 from pipelines.store.manifest import Manifest, mainline_key
 from trainer.modeling.tensors import REMAINDER
@@ -172,9 +173,9 @@ class Manifests:
         return None
 
     def _version(self, asset: str, version: str, there: list[str]) -> Manifest:
-        named = aliased(self.store.root(asset)).get(version) if version in ALIASES else None
-        # By an alias, else by the beginning of a version's name.
-        chosen = [name for name in there if name == named or name.startswith(version)]
+        if version in ALIASES:
+            return named_version(self.store, f"{asset}@{version}")
+        chosen = [name for name in there if name.startswith(version)]
         if len(chosen) != 1:
             kind = "no version" if not chosen else "several versions"
             raise ValueError(f"{asset}: {kind} that begin with {version[:40]!r}; there are {', '.join(there[-8:])}")
@@ -196,7 +197,8 @@ class Manifests:
         manifest = self.resolve(word)
         if manifest is None:
             raise ValueError(
-                f"{word[:120]!r}: expected a checkpoint folder with lineage.json or a committed asset, found none"
+                f"{word[:120]!r}: expected a checkpoint folder with lineage.json or a committed asset, found none; "
+                f"{self.store.nothing_of(word.partition('@')[0][:120])}"
             )
         return Start(f"{manifest.asset} {manifest.version}", manifest.inputs, manifest, _lineage_file(manifest))
 

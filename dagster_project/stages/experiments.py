@@ -60,7 +60,8 @@ def stages(deployment: Deployment) -> dict[str, GraphStage]:
         # No edges: it reads whatever experiments there are.
         run=_compared,
         description="Every experiment beside the mainline: figures with paired intervals, curves, samples where "
-        "the two differ.",
+        "the two differ.\n\nOne begins by the job `new_experiment`, or by `vesper experiments new NAME --set "
+        "midtrain.learning_rate=0.01 --stage mid_trained`; the sensor `start_experiments` starts its stages.",
         kinds=("html",),
         code_version="2",
         checks=stage_checks.COMPARISON,

@@ -76,7 +76,7 @@ class NamedFunction:
 
 @dataclass(frozen=True)
 class GraphStage:
-    """One asset. `table` is the table whose rows `dagster/row_count` counts (None: files are counted)."""
+    """One asset. `table` is the table whose rows `dagster/row_count` counts (None: records or files)."""
 
     key: str
     deps: tuple[str, ...]

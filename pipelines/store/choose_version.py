@@ -7,7 +7,7 @@ An asset is a key such as `unified/aitw`; versions are those with a manifest. Th
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.store.aliases import ALIASES, alias_history, aliased, point_alias, require_alias
+from pipelines.store.aliases import AGENT, ALIASES, alias_history, aliased, point_alias, require_alias
 from pipelines.store.current_version import (
     Action,
     VersionChange,
@@ -60,7 +60,7 @@ def versions(store: Store, asset: str) -> list[Version]:
         aliases = tuple(alias for alias, version in named.items() if version == name)
         found.append(Version(manifest, path.stat().st_mtime, name == current, name in aside, aliases))
     if not found:
-        raise StoreError(f"{asset}: expected a committed version in {store.home}, found none; materialise it first")
+        raise StoreError(store.nothing_of(asset))
     return sorted(found, key=lambda one: (one.made, one.manifest.version), reverse=True)
 
 
@@ -72,6 +72,13 @@ def committed(root: Path) -> list[Path]:
     return sorted(root.glob("*/manifest.json"))
 
 
+def asset_of(said: str) -> tuple[str, str]:
+    """(key, version or alias; "" for the current one) of what a command is given: an asset's key, a checkpoint's short
+    name (`unified@1f2e`), or an alias, which is the unified agent's (`production`)."""
+    asset, _, version = (f"{AGENT}@{said}" if said in ALIASES else said).partition("@")
+    return asset if "/" in asset else f"checkpoints/{asset}", version
+
+
 def asset_folder(store: Store, name: str) -> Path:
     """What `named_version` finds → its folder with all of its files in it. Raises `StoreError` if there is none."""
     return complete(named_version(store, name))
@@ -79,8 +86,9 @@ def asset_folder(store: Store, name: str) -> Path:
 
 def named_version(store: Store, name: str) -> Manifest:
     """`checkpoints/unified` (the current version), `checkpoints/unified@1f2e` (the beginning of a version) or
-    `checkpoints/unified@production` (an alias) → its manifest. Raises `StoreError` if there is none."""
-    asset, _, version = name.partition("@")
+    `checkpoints/unified@production` (an alias), or short as `asset_of` takes it → its manifest. Raises `StoreError` if
+    there is none."""
+    asset, version = asset_of(name)
     return _named(versions(store, asset), asset, version) if version else store.require(asset)
 
 

@@ -309,14 +309,18 @@ class Store:
         # What isn't UTF-8 any more fails at its seal, with the file's name.
         return path.read_text("utf-8", "replace") if path.exists() else None
 
+    def nothing_of(self, asset: str) -> str:
+        """What is said where an asset, by its key or a checkpoint's short name, has no version: the nearest keys."""
+        keys = list(_asset_keys(self.home / "assets"))
+        short = asset if "/" in asset else f"checkpoints/{asset}"
+        meant = near(asset, keys) or near(short, keys)
+        return f"{asset}: nothing committed yet in {self.home}; materialise it first{meant and f'; {meant}'}"
+
     def require(self, asset: str) -> Manifest:
         """The current version; `StoreError` if there is none, or it lacks `checks_passed` and nobody forced it."""
         manifest = self.current(asset)
         if manifest is None:
-            meant = near(asset, _asset_keys(self.home / "assets"))
-            raise StoreError(
-                f"{asset}: nothing committed yet in {self.home}; materialise it first{meant and f'; {meant}'}"
-            )
+            raise StoreError(self.nothing_of(asset))
         # Promoted by force in spite of its checks: a person answers for it, and readers take it.
         if not manifest.checks_passed and not read_pointer(manifest.folder).get("change", {}).get("forced"):
             failed = ", ".join(check.name for check in manifest.checks if check.blocking and not check.passed)

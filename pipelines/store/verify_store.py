@@ -21,7 +21,7 @@ def damages(store: Store, assets: Sequence[str] = (), *, all_versions: bool = Fa
     for asset in assets or asset_names(store):
         found = committed(store.root(asset))
         if not found:
-            raise StoreError(f"{asset}: expected a committed version in {store.home}, found none")
+            raise StoreError(store.nothing_of(asset))
         pointer: dict[str, Any] = {}
         try:
             pointer = read_pointer(store.root(asset))

@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from dagster_project.assets import checks
+from dagster_project.assets import checks, runbook_page
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages import experiments, graph
 from pipelines.store.manifest import CheckSpec
@@ -78,9 +78,15 @@ def test_every_stage_declares_its_checks() -> None:
 def test_the_ui_is_told_what_the_line_says() -> None:
     facts = checks.runbook(declared()["nothing_lost"])
     assert "adapter" in str(facts["look first"].value) and "fixture" in str(facts["then do"].value)
-    assert facts["runbook"].value == "docs/runbook.md#nothing_lost"
+    assert facts["runbook"].value == "/runbook#nothing_lost"
 
 
 def test_each_line_is_read_by_the_checks_themselves() -> None:
     specs = declared().values()
     assert [spec.name for spec in specs if not {"look first", "then do"} <= set(checks.runbook(spec))] == []
+
+
+def test_the_page_of_the_ui_has_each_line_at_the_anchor_that_checks_link_to() -> None:
+    page = runbook_page.runbook_page()
+    assert [spec.slug for spec in declared().values() if f"<section id={spec.slug}>" not in page] == []
+    assert "docs/" not in page.partition("<section")[0] and "<a " not in page and "](" not in page

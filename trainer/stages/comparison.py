@@ -155,7 +155,8 @@ def build_comparison(store: Store) -> Manifest:
             waiting.append(str(error))
     if not found:
         raise StoreError(
-            f"{GROUP}/comparison: nothing to compare yet; {'; '.join(waiting) or 'there is no experiment'}"
+            f"{GROUP}/comparison: nothing to compare yet; {'; '.join(waiting) or 'there is no experiment'}; "
+            "`vesper experiments new` or the job new_experiment begins one"
         )
     inputs = {manifest.asset: manifest.version for one in found for manifest in one.versions}
     spec = PartSpec("comparison", digest([CODE_VERSION, inputs]))

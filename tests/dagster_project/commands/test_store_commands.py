@@ -16,9 +16,9 @@ from pipelines.takedown.withdrawn import NAME
 from pipelines.training_data.shards import build_shards
 
 
-def _commit(store: Store, content: str, *, passed: bool = True) -> str:
+def _commit(store: Store, content: str, *, passed: bool = True, asset: str = "gold/x") -> str:
     spec = PartSpec("one", content)
-    with store.build("gold/x", code_version="1", parts=[spec]) as build:
+    with store.build(asset, code_version="1", parts=[spec]) as build:
         build.run_part(spec, lambda out: out.bytes("a.txt", content.encode()))
         return build.commit(checks=[Check("good", passed, "", "")]).version
 
@@ -45,6 +45,45 @@ def test_promote_list_roll_back_and_collect(store: Store, capsys: pytest.Capture
     plan = json.loads(capsys.readouterr().out)
     assert plan["deleted"] and len(plan["assets"]["gold/x"]["dropped"]) >= 1
     assert {path.parent.name for path in store.root("gold/x").glob("*/manifest.json")} >= {bad}
+
+
+AGENT = "checkpoints/unified"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("promote", "unified", "--list"), " promoted to production by "),
+        (("promote", "production"), f"{AGENT}: "),
+        (("rollback", "unified"), f"{AGENT}: "),
+        (("rollback", "production"), f"{AGENT}@production: "),
+        (("lineage", "production"), f"{AGENT} "),
+        (("diff", "production", "unified"), "'production': nothing that it was trained on is in this store"),
+        (("verify", "unified"), "every file is what was written"),
+        (("verify", "production"), "every file is what was written"),
+        (("rollback", "unified@1f2e"), "expected an asset without a version, which --to names"),
+        (("lineage", "candidate"), f"{AGENT}@candidate: nobody has set this alias"),
+        *(
+            ((command, wrong), f"did you mean {AGENT}")
+            for command in ("promote", "rollback", "lineage", "verify")
+            for wrong in ("unifed", "checkpoints/unifed")
+        ),
+        (("diff", "unifed", "unified"), f"did you mean {AGENT}"),
+        (("export", "checkpoint", "--to", "hub", "out", "--asset", "unifed"), f"did you mean {AGENT}"),
+    ],
+    ids=lambda value: "_".join(value) if isinstance(value, tuple) else "",
+)
+def test_an_agent_goes_by_its_short_name_and_its_aliases_and_what_is_near_is_named(
+    store: Store, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    data = ["--home", str(store.home)]
+    for content in "abc":
+        _commit(store, content, asset=AGENT)
+        cli.main(["promote", AGENT, "--alias", "production", "--force", "--reason", "a test", *data])
+    capsys.readouterr()
+    done, told = cli.main([*words, *data]), capsys.readouterr()
+    assert said in told.out + told.err
+    assert done == 0 or len(told.err.splitlines()) == 1
 
 
 def test_an_alias_is_set_listed_and_taken_back(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,7 +111,7 @@ def test_failed_checks_are_refused_unless_forced_with_a_reason(store: Store, mon
 
 
 def test_what_isn_t_whole_or_isn_t_there_is_refused(store: Store) -> None:
-    with pytest.raises(StoreError, match="found none"):
+    with pytest.raises(StoreError, match="nothing committed yet"):
         promote(store, ASSET)
     a = commit(store, "a")
     with pytest.raises(StoreError, match="no earlier version"):

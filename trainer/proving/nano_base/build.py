@@ -241,10 +241,7 @@ def _phase(
             config=plain,
             seeds={"order": config.seed},
             parents=parents,
-            metrics={
-                **earlier,
-                "loss": {**earlier.get("loss", {}), folder.name: round(sum(tail) / len(tail), 4)},
-            },
+            metrics={**earlier, "loss": {**earlier.get("loss", {}), folder.name: round(sum(tail) / len(tail), 4)}},
         ),
     )
     return folder

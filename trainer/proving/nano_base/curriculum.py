@@ -32,8 +32,7 @@ class Phase(Settings):
         (60.0, 30.0), "Width of coordinate targets (0..1000) at the first and the last step."
     )
     frozen: Flag = setting(
-        True,
-        "The vision tower keeps its weights: a decoder that can't compare yet would unlearn it to read.",
+        True, "The vision tower keeps its weights: a decoder that can't compare yet would unlearn it to read."
     )
     batch_size: Whole = setting(32, "Questions of a step.", ge=1)
     image_blocks: Whole = setting(
