@@ -44,9 +44,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", type=Path, help="data/, README.md (its card) and LICENSES.md go there")
     parser.add_argument("--to", dest="form", metavar="FORM", required=True, help=f"one of {', '.join(FORMS)}")
     parser.add_argument(
-        "--asset",
-        metavar="NAME[@VERSION]",
-        help="another asset or version: @1f2e, evaluations/heldout, production",
+        "--asset", metavar="NAME[@VERSION]", help="another asset or version: @1f2e, evaluations/heldout, production"
     )
     for name in _LISTS:
         text = (Filters.model_fields[name].description or "").removesuffix(".")

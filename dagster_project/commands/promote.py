@@ -26,11 +26,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = f"examples:\n  {EXAMPLES[command]}"
     if command == "promote":
-        parser.add_argument(
-            "asset",
-            metavar="ASSET[@VERSION]",
-            help="an asset; without a version: the newest",
-        )
+        parser.add_argument("asset", metavar="ASSET[@VERSION]", help="an asset; without a version: the newest")
         parser.add_argument("--list", action="store_true", help="show all versions and the journal, change nothing")
         parser.add_argument("--json", action="store_true", help="the list as JSON")
     else:

@@ -55,10 +55,7 @@ DESCRIPTOR = Descriptor(
         "scripted: a request is worded in two ways at most, and a question always in the same",
         "the phone speaks English only",
     ),
-    loss=(
-        Loss(ACTION, "the action itself", "kept"),
-        Loss("variant, app", "-", "lossy", "stay in the raw file"),
-    ),
+    loss=(Loss(ACTION, "the action itself", "kept"), Loss("variant, app", "-", "lossy", "stay in the raw file")),
 )
 
 
