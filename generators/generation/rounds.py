@@ -44,8 +44,8 @@ from schemas.ids import digest
 from schemas.tables import Tasks, TrajectoryRuns
 
 CODE_VERSION = "1"
-BANK_VERSION = "3"
-"""Of the bank; 2: `closest` is about the round's own tasks."""
+BANK_VERSION = "4"
+"""Of the bank; 2: `closest` is about the round's own tasks; 4: `coverage` keeps what it drew for its next proposal."""
 REOPENINGS = 5
 """How often an execution that was lost to infrastructure is started again by another call."""
 FALSE_POSITIVES = 0.02

@@ -142,14 +142,19 @@ class CoverageProposer:
         self._proposed: Counter[tuple[str, str]] = Counter()
 
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]:
-        ideas = self.task_world.ideas(target, rng)
-        # enough draws that every function of a large map is among them
-        while drawn := sorted(islice(ideas, LOOK * 8), key=self._rank):
-            made = ((idea, self.task_world.contract([idea], rng)) for idea in drawn)
-            fits = ((idea, task) for idea, task in made if task is not None and task.stratum == stratum)
+        ideas, drawn = self.task_world.ideas(target, rng), list[Idea]()
+        while True:
+            # enough draws that every function of a large map is among them; on a phone each takes milliseconds to make,
+            # so what isn't proposed now stays for the next
+            drawn += islice(ideas, LOOK * 8 - len(drawn))
+            drawn.sort(key=self._rank)
+            made = ((place, self.task_world.contract([idea], rng)) for place, idea in enumerate(drawn))
+            fits = ((place, task) for place, task in made if task is not None and task.stratum == stratum)
             if (found := next(fits, None)) is None:
                 return
-            idea, contract = found
+            place, contract = found
+            idea = drawn[place]
+            del drawn[: place + 1]  # those before it are of another stratum
             self._proposed[target, idea.function] += 1
             yield Proposal(contract, self.arm, (idea,), self.catalogue.chance([idea]))
 
