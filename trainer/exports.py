@@ -26,8 +26,8 @@ def export_checkpoint(
     refuses the licence of a source that it was trained on.
     """
     plan = ExportPlan("checkpoint", form, checkpoint.asset, checkpoint.version, {"form": "1"})
+    root = checkpoint_folder(checkpoint)  # first: what is no checkpoint makes no folder
     open_folder(folder, plan, card.groups, refuses)
-    root = checkpoint_folder(checkpoint)
     digests = {checkpoint.folder / entry.path: entry.sha256 for entry in (*checkpoint.files, *checkpoint.side_files)}
     own = (CARD, LICENCES, REMAINDER)  # what training goes on from is in no form that others read
     for path in sorted(found for found in root.rglob("*") if found.is_file()):

@@ -161,6 +161,8 @@ def _table_of(manifest: Manifest, table: str) -> str:
     there = sorted({entry.table for entry in (*manifest.files, *manifest.side_files) if entry.table})
     found = table or next((name for name in TABLES if name in there), "")
     if found not in there:
-        stated = nearest(table, there) if table else f"name one with table=: {', '.join(there) or 'it has none'}"
+        if not there:
+            raise ValueError(f"{manifest.asset}@{manifest.version}: expected an asset with tables, found none in it")
+        stated = nearest(table, there) if table else f"name one with table=: {', '.join(there)}"
         raise ValueError(f"{manifest.asset}@{manifest.version}: no table {table!r}; {stated}")
     return found

@@ -36,7 +36,7 @@ class AliasChoice(Enum):
 class Choice(dg.Config):
     """A version of an asset, and what is to name it."""
 
-    asset: str = Field(description="The asset's key, such as checkpoints/unified or gold/aitw.")
+    asset: str = Field(description="The asset: gold/aitw, or a checkpoint by its name (unified).")
     version: str = Field(
         default="",
         description="The version, or the beginning of its name; empty: the newest to promote, the one before to roll "

@@ -10,7 +10,7 @@ import torch
 from corpusmaker import commit, light_source
 from hub_folder import write_hub
 
-from pipelines.store import Manifest, Store
+from pipelines.store import Manifest, Store, StoreError
 from pipelines.training_data.dataset_card import Card, Group
 from pipelines.training_data.shards import build_shards
 from trainer import exports
@@ -48,6 +48,13 @@ def test_from_pretrained_loads_the_same_weights(made: Manifest, tmp_path: Path) 
     assert {name: (tmp_path / "out" / name).read_bytes() for name in names} == before_bytes
     assert groups == GROUPS and "# A GUI agent" in (tmp_path / "out/README.md").read_text()
     assert "| toy | MIT | 3 |" in (tmp_path / "out/LICENSES.md").read_text()
+
+
+def test_what_is_no_checkpoint_makes_no_folder(tmp_path: Path) -> None:
+    made = commit(Store(tmp_path / "home"), "gold/toy", {}, files={"a.txt": b"no model"})
+    with pytest.raises(StoreError, match=r"expected a file 'config\.json', found none"):
+        export_checkpoint(made, "hub", tmp_path / "out", CARD)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_rerun_copies_only_what_is_missing_or_damaged(made: Manifest, tmp_path: Path) -> None:
