@@ -62,12 +62,17 @@ def on_ranks(world: int, on_a_rank: Callable[..., None], *arguments: Any) -> Non
             assert wait([process.sentinel for process in running], max(0, end - time.monotonic())), (
                 f"a rank still runs after {LIMIT_S:g} s"
             )
-            assert all(process.exitcode in (None, 0) for process in processes), "a rank failed: see its error above"
-        assert all(process.exitcode == 0 for process in processes), "a rank failed: see its error above"
+            _check_ended(processes)
+        _check_ended(processes)
     finally:
         for process in processes:
             process.kill()
             process.join()
+
+
+def _check_ended(processes: list[Any]) -> None:
+    failed = [process.exitcode for process in processes if process.exitcode]
+    assert not failed, f"a rank ended with {failed[0]}: see its error above"
 
 
 def _rank(rank: int, world: int, port: int, on_a_rank: Callable[..., None], arguments: tuple[Any, ...]) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
+import fsdp_on_cpus
 import pytest
 import torch
 from goldmaker import gold
 from tiny_training import SETTINGS
-from two_ranks import ROOT, on_two_ranks, torchrun
+from two_ranks import ROOT, on_two_ranks
 
 from dagster_project.cli import main
 from pipelines.store import Store
@@ -70,7 +70,7 @@ def test_one_process_and_two_ranks_have_the_losses_of_our_own_loop(home: Path, t
 
 
 def test_two_ranks_share_a_model_by_accelerates_fsdp2(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the configuration that the pages name, read by accelerate's own launcher. They are killed after the first
     step, go on from what each of them had saved, and end as a process that nothing befell."""
@@ -78,7 +78,8 @@ def test_two_ranks_share_a_model_by_accelerates_fsdp2(
     from accelerate.utils.launch import prepare_multi_gpu_env
 
     said = launch_command_parser().parse_args(["--config_file", str(ROOT / "deploy" / "accelerate_fsdp2.yaml"), "x"])
-    environment = prepare_multi_gpu_env(_validate_launch_command(said)[0])
+    prepared = prepare_multi_gpu_env(_validate_launch_command(said)[0])
+    environment = {key: value for key, value in prepared.items() if key.startswith(("FSDP_", "ACCELERATE_"))}
     losses, scores = {}, {}
     for name in ("own", "parts"):
         copy = shutil.copytree(home, tmp_path / name, symlinks=True)
@@ -86,21 +87,15 @@ def test_two_ranks_share_a_model_by_accelerates_fsdp2(
         if name == "own":
             assert main(["train", *given]) == 0
         else:
-            for key, value in environment.items():
-                if key.startswith(("FSDP_", "ACCELERATE_")):
-                    monkeypatch.setenv(key, value)
-            script = ROOT / "tests" / "support" / "fsdp_on_cpus.py"
-            monkeypatch.setenv("DIE_AFTER", "1")
-            with pytest.raises(AssertionError, match="exitcode *: 9"):
-                torchrun(script, "train", *given)
-            with monkeypatch.context() as alone:
-                alone.setenv("ACCELERATE_USE_FSDP", "false")
-                assert main(["train", *given]) == 2
+            words, told = ["train", *given], tmp_path / "told"
+            told.mkdir()
+            with pytest.raises(AssertionError, match="a rank ended with 9"):
+                on_two_ranks(fsdp_on_cpus.vesper, environment, words, told, 1)
+            assert main(words) == 2
             assert "was saved by FSDP, and this run trains without" in capsys.readouterr().err
-            monkeypatch.delenv("DIE_AFTER")
-            told = torchrun(script, "train", *given)
-            held = [tuple(map(int, found)) for found in re.findall(r"holds (\d+) of (\d+) weights", told)]
-            assert len(held) == 2 and all(0.4 * whole < some < 0.6 * whole for some, whole in held), told
+            on_two_ranks(fsdp_on_cpus.vesper, environment, words, told)
+            held = [tuple(map(int, path.read_text().split())) for path in told.iterdir()]
+            assert len(held) == 2 and all(0.4 * whole < some < 0.6 * whole for some, whole in held), held
         losses[name], scores[name] = _steps(copy), _validation(copy)
     assert losses["parts"] == pytest.approx(losses["own"], abs=1e-4)
     assert scores["parts"] == pytest.approx(scores["own"], abs=1e-3)
