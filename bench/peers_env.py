@@ -45,7 +45,7 @@ EXPORTS = (
     "verl==0.9.1",
     "webdataset==1.0.2",
 )
-"""What reads exports (`exports_read.py`), without the pins of each, and what those loaders import."""
+"""What reads exports (`tests/support/exports_read.py`), without the pins of each, and what those loaders import."""
 THEIR_IMPORTS = (
     "aiohttp",
     "boto3",

@@ -28,7 +28,7 @@ from schemas.tables import Tasks
 
 PYTHON = os.environ.get("VESPER_PEERS_PYTHON", sys.executable)
 """Ours has TRL and WebDataset; the others' pins contradict ours (`python bench/peers_env.py --exports FOLDER`)."""
-READER = Path(__file__).parents[2] / "bench" / "exports_read.py"
+READER = Path(__file__).parents[1] / "support" / "exports_read.py"
 MODULES = {
     "trl": "trl",
     "ms-swift": "swift",

@@ -123,7 +123,7 @@ def verl() -> str:
 
 
 def asked(verl: str, *arguments: str) -> Any:
-    command = [verl, str(ROOT / "bench" / "verl_recipe.py"), *arguments]
+    command = [verl, str(ROOT / "tests" / "support" / "verl_recipe.py"), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
