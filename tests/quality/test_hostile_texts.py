@@ -15,10 +15,9 @@ import pytest
 from generators.worlds.phone.refusals import says_it_cant_be_done
 from pipelines.derivers.grounding import expression
 from pipelines.markdown_text import markdown_text
-from pipelines.native import gui_libra_steps, single_steps
+from pipelines.native import gui_libra_steps, mobile_use, single_steps
 from pipelines.native.chat import has_steps, without_pictures
 from pipelines.sources import gui_net, nnetnav, omniact, os_genesis_mobile, os_genesis_web, scalecua, uground
-from pipelines.sources import ui_genie_agent_16k as ui_genie
 from quality.contamination.text_prints import text_print
 from quality.evidence.consistency import check_thought
 from quality.evidence.words import entities
@@ -57,7 +56,7 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "scalecua": (scalecua._TASK.search, "Task:"),
     "uground": (uground._DESCRIBED.search, "Description:"),
     "uground, quoted": (uground._QUOTED.search, '"a"'),
-    "ui_genie": (ui_genie._ASKED.search, "The user query:"),
+    "mobile_use": (mobile_use._ASKED.search, "The user query:"),
 }
 """Name → the reader, and what it looks for first."""
 UNITS = (" ", "\n", "a", "1", "a.", "a@", "[1,2] ", "<", "1 ", "no ", "is not in the ", "\n \n", "“", "http://a.")

@@ -66,12 +66,7 @@ class CareCase:
 
     def contract(self) -> TaskSpec:
         """What is executed; its start names the case, which `care_cases.case_of` makes again."""
-        start = {
-            "world": f"care/{self.surface}",
-            "family": self.family,
-            "seed": self.seed,
-            "variant": self.variant,
-        }
+        start = {"world": f"care/{self.surface}", "family": self.family, "seed": self.seed, "variant": self.variant}
         rule = {"rule": "care", "must_ask": self.risky and self.must_ask}
         # The longer of acting and its alternative, and a question where one is due.
         steps = len(self.before) + max(len(self.act), len(self.instead)) + (self.risky and self.must_ask)
