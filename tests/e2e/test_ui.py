@@ -109,5 +109,5 @@ def test_what_is_wrong_with_a_source_is_named_within_two_clicks(
     failed = page.locator("div").filter(has_text=re.compile(r"^(files_readable\s*){1,2}Failed$"))
     failed.last.click(timeout=120_000)
     page.get_by_text(f"1 of 1 files damaged: general/{first.name}").first.wait_for(timeout=120_000)
-    page.get_by_text("docs/runbook.md#files_readable", exact=True).first.wait_for(timeout=20_000)
+    page.locator('a[href$="/runbook#files_readable"]').first.wait_for(timeout=20_000)
     page.get_by_text("Bring them again").first.wait_for(timeout=20_000)
