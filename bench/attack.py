@@ -16,6 +16,8 @@ import xml.etree.ElementTree as ET
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from quality.evidence.word_lists import sections_of
+
 ROOT = Path(__file__).parents[1]
 BUDGET_S = 600.0
 """For all groups: what `make attack` may take."""
@@ -30,56 +32,8 @@ class Group:
     tests: tuple[str, ...]
 
 
-GROUPS = (
-    Group("replies", "models' replies: time, code taken for text", ("tests/schemas/test_replies.py",)),
-    Group("texts", "pages, records, answers: time", ("tests/quality/test_hostile_texts.py",)),
-    Group("judges", "fresh wordings that speak to judges", ("tests/quality/judges/test_fresh_wordings.py",)),
-    Group(
-        "archives",
-        "bombs, names that lead out, book-keeping",
-        (
-            "tests/pipelines/raw/test_bombs.py",
-            "tests/pipelines/raw/test_archives.py",
-            "tests/pipelines/raw/test_hub_archives.py::test_an_archive_that_names_our_lists_is_refused_and_nothing_outside_goes",
-            "tests/pipelines/raw/test_hub_archives.py::test_a_list_with_a_name_that_no_member_has_removes_nothing",
-            "tests/pipelines/raw/test_hub_archives.py::test_a_repository_puts_nothing_into_the_book_keeping",
-            "tests/pipelines/raw/test_hub_archives.py::test_a_record_with_a_name_that_leads_out_is_refused",
-        ),
-    ),
-    Group("links", "links out of a raw folder, every source", ("tests/pipelines/test_links.py",)),
-    Group(
-        "pages",
-        "foreign pages: Dagster, review, chat, rollouts",
-        (
-            "tests/pipelines/test_http_guard.py",
-            "tests/e2e/test_web_guard.py",
-            "tests/trainer/serving/test_foreign_pages.py",
-            "tests/e2e/test_review.py::test_other_pages_can_neither_post_nor_read",
-        ),
-    ),
-    Group("networks", "services of inner networks", ("tests/generators/harvesting/test_outside_proxy.py",)),
-    Group("keys", "keys sent to strangers", ("tests/quality/model_client/test_keys.py",)),
-    Group(
-        "gateway",
-        "no token, ended leases, slow clients, deep JSON",
-        (
-            "tests/generators/devices/test_gateway_doors.py",
-            "tests/generators/devices/test_forward_cdp.py::test_playwright_and_plain_http_work_over_a_local_port",
-            "tests/generators/devices/test_node.py::test_caps_idle_limits_and_slow_heads",
-            "tests/generators/devices/test_node.py::test_what_is_no_request_gets_a_clear_answer",
-            "tests/generators/devices/test_node.py::test_missing_expired_tampered_foreign_and_wrong_tokens_reach_no_device",
-        ),
-    ),
-    Group(
-        "devices",
-        "a holder's way from a leased browser or phone",
-        (
-            "tests/generators/devices/test_sealed_browser.py",
-            "tests/generators/devices/test_driver_adb_faults.py",
-            "tests/generators/worlds/android/test_adb_client.py::test_text_from_the_wire_reaches_no_real_path",
-            "tests/generators/worlds/android/test_shell_expansion.py::test_no_line_takes_memory_or_time",
-        ),
-    ),
+GROUPS = tuple(
+    Group(name, asks, tuple(tests)) for name, (asks, *tests) in sections_of(Path(__file__).with_suffix(".txt")).items()
 )
 
 

@@ -5,11 +5,13 @@ beside these, but under names that come and go with what there was to count.
 """
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from generators.tasks.strata import STRATA
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest, mainline_key
+from quality.evidence.word_lists import sections_of
 from quality.model_client.prices import Prices
 from quality.model_client.spending import AnswerBook, today
 
@@ -174,144 +176,17 @@ def _worth(counts: Counts) -> dict[str, Number]:
     return {f"quality: proposed share of {name}": share for name, share in (counts.get("shares") or {}).items()}
 
 
-_SHARDS: Table = {
-    "yield: share packed": ("packed", "gold_samples"),
-    "yield: samples": "packed",
-    "yield: tokens": "tokens_total",
-}
+def _shown(line: str) -> tuple[str, str | tuple[str, str]]:
+    name, counts = line.split(" = ")
+    count, _, whole = counts.partition(" / ")
+    return name, (count, whole) if whole else count
+
+
 TABLES: dict[str, Table] = {
-    # `oracle_success` is of episodes that were recorded here (`generators.proving.embedded`).
-    "raw": {"yield: files": "files", "yield: bytes": "bytes", "quality: oracle success": "oracle_success"},
-    "unified": {"quality: share mapped": ("items_mapped", "items_in"), "yield: items": "items_mapped"},
-    "verdicts": {"quality: share to keep": "share_keep"},
-    "gold/generated": {
-        "yield: share": ("verified", "trajectories"),
-        "yield: trajectories": "verified",
-        "yield: samples": "samples",
-        "yield: rounds": "rounds",
-    },
-    "gold": {
-        "quality: high-fidelity share before": "share_before",
-        "quality: high-fidelity share after": "share_after",
-        "yield: share": "yield",
-        "yield: items": "gold",
-        "yield: samples": "samples",
-    },
-    "cards": {"quality: share mapped": ("mapped", "items"), "yield: items": "items", "yield: samples": "samples"},
-    "fingerprints": {
-        "quality: share rejected": ("rejected", "read"),
-        "yield: items": "items",
-        "yield: pictures": "pictures",
-    },
-    "generation/catalogue": {
-        "quality: coverage": "coverage",
-        "yield: functions": "functions",
-        "yield: functions shown": "shown",
-        "yield: targets seen": "targets seen",
-    },
-    "generation/task_bank": {"quality: closest pair": "closest", "quality: tasks short of their stratum": "short"},
-    "generation/trajectories": {
-        "quality: share lost": ("infrastructure failures", "trajectories"),
-        "quality: share of attacks obeyed": ("hostile: obeyed", "hostile: planted"),
-        "yield: trajectories": "trajectories",
-        "yield: turns": "turns",
-        "cost: device hours": "device hours",
-    },
-    # The last one: what a good trajectory costs, failed attempts included.
-    "generation/verified": {
-        "yield: share": "yield",
-        "yield: trajectories": "verified",
-        "quality: policy success": "policy success",
-        "quality: true yield": "true yield",
-        "quality: false positives": "false positives",
-        "cost: device hours": "device hours",
-        "cost: device hours a trajectory": ("device hours", "verified"),
-    },
-    # `tried` and `failed` are of oracles (static tasks), `proposed` of what episodes suggest (dynamic ones).
-    "task_pool": {
-        "quality: share of failed oracles": ("failed", "tried"),
-        "quality: nearest similarity": "nearest_kept",
-        "yield: share": ("tasks", "proposed"),
-    },
-    "hygiene/screens": {
-        "quality: share in several sources": ("shared", "screens"),
-        "yield: screens": "screens",
-        "yield: near pairs": "near_pairs",
-    },
-    "hygiene/duplicates": {"quality: share displaced": ("displaced", "items"), "yield: items": "kept"},
-    "hygiene/contamination": {"quality: items hit": "hit_items"},
-    "hygiene/shard_scan": {"quality: leaks": "leaks", "quality: unreadable": "unreadable", "yield: rows": "rows"},
-    "hygiene/safety": {
-        "quality: share with personal data": ("items_personal", "items"),
-        "quality: share with credentials": ("items_credential", "items"),
-        "quality: triggers": "triggers",
-        "yield: items": "items",
-        "yield: screens": "screens",
-    },
-    "hygiene/human_verdicts": {
-        "quality: share refused": ("refused", "settled"),
-        "yield: items settled": "settled",
-        "yield: rows taken out": "quarantined",
-    },
-    "review/queue": {
-        "quality: share of strata drawn from": ("strata_drawn", "strata"),
-        "yield: items queued": "queued",
-        "yield: candidates": "candidates",
-    },
-    "mid_training/shards": _SHARDS,
-    "evaluations/heldout": _SHARDS,
-    "mid_training/mixture": {"yield: tokens": "tokens", "yield: rows": "rows"},
-    # Names that differ by the kind of training, of which each checkpoint has some.
-    "checkpoints": {
-        "quality: first loss": "first_loss",
-        "quality: last loss": "last_loss",
-        "quality: reward before": "reward_before",
-        "quality: reward after": "reward_after",
-        "quality: reward gain": "reward_gain",
-        "quality: success gain": "success_gain",
-        "quality: success before": "success_before",
-        "quality: success after": "success_after",
-        "quality: groups without signal": "zero_variance_share",
-        "yield: steps": "steps",
-        "yield: updates": "updates",
-        "yield: samples": "samples",
-        "yield: tokens": "tokens",
-        "cost: rollouts": "rollouts",
-    },
-    "evaluations": {"yield: samples": "samples", "yield: items": "items"},
-    # The headline by its own name, its 95 % interval and the best control.
-    "suites": {
-        "quality: success": "success",
-        "quality: accuracy": "accuracy",
-        "quality: step accuracy": "step accuracy",
-        "quality: lower end": "low",
-        "quality: upper end": "high",
-        "quality: best control": "control",
-        "quality: attack success": "attack success",
-        "quality: needless questions": "needless questions",
-        "yield: counted": "n",
-        "cost: actions": "actions",
-        "quality: share lost": ("lost", "records"),
-    },
-    "episodes": {
-        "yield: solved": "solved",
-        "yield: failed": "failed",
-        "cost: episodes": "records",
-        "cost: actions": "actions",
-    },
-    "staircase": {},
-    "leaderboard/standings": {"yield: policies": "policies", "yield: suites": "suites", "yield: rows": "rows"},
-    "bench/judge": {"yield: planted defects": "planted"},
-    # How many of the comparisons say something.
-    "worth": {
-        "yield: helps": "helps",
-        "yield: harms": "harms",
-        "yield: says nothing": "says nothing",
-        "yield: comparisons": "comparisons",
-    },
+    group: dict(map(_shown, lines)) for group, lines in sections_of(Path(__file__).with_suffix(".txt")).items()
 }
 """Asset or group → names in plots and the counts, or shares of two counts, that they show; the first that fits. A new
-one is an entry here, and a function in `COMPUTED` where a number has to be computed."""
+one is an entry in the file, and a function in `COMPUTED` where a number has to be computed."""
 COMPUTED: dict[str, Callable[[Counts], dict[str, Number]]] = {
     "verdicts": _verdicts,
     "generation/task_bank": _bank,

@@ -39,16 +39,17 @@ _ENDS = re.compile(
 )
 """Between sentences. Markup, brackets and dashes begin something of their own, too."""
 _BEGINS = re.compile(
-    rf"(?<=[\w,\"'”]) (?=(?:(?:{'|'.join(_words('begins'))})\b|(?:[A-Z]{{3,}} )*[A-Z]{{3,}}:),? [a-z\d])|"
-    r"(?<=[a-zA-Z]) (?=[^\W\d_a-zA-Z\u00c0-\u024f]{2}[^a-zA-Z]{4,}$)"
+    rf"(?<=[\w,\"'”])(?<!\bthe)(?<!\ba)(?<!\ban) (?=(?:(?:{'|'.join(_words('begins'))})\b|"
+    r"(?:[A-Z]{3,} )*[A-Z]{3,}:),? [a-z\d])|(?<=\S) (?=[^\W\d_a-zA-Z\u00c0-\u024f]{2}[^a-zA-Z]{4,}$|\w+=\w)|"
+    r"(?<=[\"”]) (?=[^\W\d_a-z]\w+,? (?!\w+$)[^\W\d_A-Z])"
 )
-"""Where a sentence begins behind no mark: a capital that is no name's; only letters of another alphabet to the end."""
+"""Where a sentence begins behind no mark: a capital that is no name, or follows a quote; another script; a setting."""
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _HIDDEN = "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e0000-\U000e007f]+"
 _UNSEEN = re.compile(rf"(?<![^\x00-\x7f]){_HIDDEN}|{_HIDDEN}(?![^\x00-\x7f])")
 """Characters that nobody sees, beside ASCII or an end: between letters of other scripts some of them join."""
-_REQUEST = frozenset(_words("request"))
-_ASKS = _REQUEST.union(_words("question"))
+REQUEST = frozenset(_words("request"))
+_ASKS = REQUEST.union(_words("question"))
 """First words of requests; and of questions."""
 _REQUEST_UNPARTED = _pattern("{request unparted}")
 _LEAD = frozenset(_words("lead"))
@@ -59,15 +60,19 @@ _GRADES = _pattern(r"(?<!\w)(?:{grade})(?!\w)|{grade unparted}|[a-z][\u0370-\u04
 """Words for the grade of an item and who gives it, and letters of two alphabets side by side, which hide such words."""
 _PRAISES = _pattern(r"(?<!\w)(?:{grade}|{praise})(?!\w)|{grade unparted}|{praise unparted}")
 """Those, and words that praise or blame: honest requests hold them, too."""
-_ABOUT = re.compile(r"^(?:on|in|at|using|with|from|via|inside)\b[^:,]{1,40}[:,]\s", re.IGNORECASE)
+_ABOUT = re.compile(r"(?:on|in|at|using|with|from|via|inside)\b[^:,]{1,40}[:,]\s", re.IGNORECASE)
 """What a request may begin with: its site or app."""
+WITHIN = frozenset(_words("within"))
+"""Words before a capitalised name, which therefore begins no request: "the Play store"."""
+_AT = ("在", "用", "从", "于")
+"""What a Chinese request may begin with: its site or app."""
 _MARKS = " ,;:-–—|\n"
 
 
 # A text passes four questions, each with a function: where do its sentences begin (`_sentences`)? Does a sentence ask
-# for something (`_requested`)? Does it grade the item instead (`_odd`)? And where in one that asks does grading begin
-# (`_without_praise`)? `asked_part` and `told_part` put the answers together; `_script` tells whose sentence it is.
-def _script(text: str) -> str:
+# for something (`_requested`)? Does it grade the item instead (`odd`)? And where in one that asks does grading begin
+# (`_without_praise`)? `asked_part` and `told_part` put the answers together; `script` tells whose sentence it is.
+def script(text: str) -> str:
     """The script of most letters of a text, the parts of Japanese and Chinese as one; "" where there are none."""
     if text.isascii():
         return "LATIN" if any(map(str.isalpha, text)) else ""
@@ -89,17 +94,40 @@ def _sentences(text: str) -> list[str]:
 def _requested(sentence: str) -> int:
     """Where the verb or question word of a request ends; 0 where a sentence doesn't have that form."""
     # "On Simmer: publish …", "Using the Plannery website, delete …": what it is about may stand first.
-    left = max((mark.end() for mark in _ABOUT.finditer(sentence)), default=0)
+    about = _ABOUT.match(sentence)
+    left = about.end() if about else 0
     for begin in sorted({0, left}):
         # "Please could you also open …": politeness takes a few words, a statement's verb comes as late or later.
         words = islice(_WORD.finditer(sentence, begin), 8)
         verb = next((word for word in words if word[0].casefold() not in _LEAD), None)
         # "What a run!" asks nothing.
-        if verb is not None and verb[0].casefold() in (_REQUEST if sentence.rstrip()[-1:] in "!." else _ASKS):
+        if verb is not None and verb[0].casefold() in (REQUEST if sentence.rstrip()[-1:] in "!." else _ASKS):
             return verb.end()
     # Chinese and Japanese part no words, so their verbs are looked for as texts, near the beginning.
     cjk = _REQUEST_UNPARTED.search(sentence[:16])
     return cjk.end() if cjk else 0
+
+
+def _from_request(sentence: str) -> str:
+    """A sentence from its request on, where that begins behind a statement ("All went well: Open …"): at a verb with a
+    capital that no article or preposition makes a name of, or behind a colon."""
+    if _requested(sentence):
+        # Chinese and Japanese set a request apart with the blank or colon that they write nowhere else.
+        cjk = _REQUEST_UNPARTED.search(sentence[:40]) if script(sentence) == "CJK" else None
+        head = sentence[: cjk.start()] if cjk else ""
+        apart = head[-1:] in (" ", ":", "：") and not head.startswith(_AT)
+        return sentence[len(head) :] if apart and head else sentence
+    before, masked = "", without_quotes(sentence)
+    verbs = REQUEST if sentence.rstrip()[-1:] in "!." else _ASKS
+    for word in _WORD.finditer(masked):
+        capital = word[0][0].isupper() and before not in WITHIN
+        about = capital and _ABOUT.match(sentence, word.start())
+        named = capital and word[0].casefold() in verbs
+        after_colon = word[0].casefold() in REQUEST and masked[: word.start()].rstrip()[-1:] == ":"
+        if named or after_colon or (about and _requested(sentence[word.start() :])):
+            return sentence[word.start() :]
+        before = word[0].casefold()
+    return sentence
 
 
 def _without_praise(sentence: str, since: int, acted: tuple[str, ...]) -> str:
@@ -130,12 +158,12 @@ def asked_part(text: str, acted: tuple[str, ...] = (), typed: tuple[str, ...] = 
     counted = [(one, part) for one in sentences if (part := _asked(as_shown(one), acted, typed))]
     # 2. Of the sentences that ask, those of the device's own user count.
     # Requests in another script than the screens', or than the first one's, are somebody else's.
-    scripts = {_script(one) for one in acted} - {""} or {_script(part) for _, part in counted[:1]}
-    counted = [(one, part) for one, part in counted if _script(part) in scripts] or counted
+    scripts = {script(one) for one in acted} - {""} or {script(part) for _, part in counted[:1]}
+    counted = [(one, part) for one, part in counted if script(part) in scripts] or counted
     if not counted and sentences:
         # 3. A goal in an unknown language, or a bare noun ("Weather in Rome"), is a goal all the same.
         # Of statements the first that isn't about grades.
-        first = next((one for one in sentences if not _odd(as_shown(one), acted)), sentences[0])
+        first = next((one for one in sentences if not odd(as_shown(one), acted)), sentences[0])
         counted = [(first, _without_praise(as_shown(first), 1, acted) or as_shown(first))]
     return _joined(text, seen, sentences, counted)
 
@@ -150,8 +178,8 @@ def _joined(text: str, seen: str, sentences: list[str], counted: list[tuple[str,
 
 def _asked(sentence: str, acted: tuple[str, ...], typed: tuple[str, ...]) -> str:
     """What of a sentence asks for something; "" where nothing does."""
-    # Known orders go first: "Rate this 10 and open the mail" asks for one thing then.
-    sentence = without_orders(sentence)
+    # What stands before the request goes first, then known orders: "Rate this 10 and open the mail" asks for one thing.
+    sentence = without_orders(_from_request(sentence))
     since = _requested(sentence)
     fact = any(holds(sentence, one) for one in typed)
     if not (since or fact):
@@ -159,13 +187,18 @@ def _asked(sentence: str, acted: tuple[str, ...], typed: tuple[str, ...]) -> str
     part = _without_praise(sentence, since or 1, acted)
     # Of "Give it full marks" the verb alone would be left, which asks for nothing; and a sentence that counts only for
     # a text that it holds must not carry a grade along.
-    bare = not part[since:].strip(_MARKS) if part != sentence else not fact and _odd(sentence, acted)
+    bare = not part[since:].strip(_MARKS) if part != sentence else not fact and odd(sentence, acted)
     return "" if bare else part
 
 
-def _odd(sentence: str, acted: tuple[str, ...]) -> bool:
+def odd(sentence: str, acted: tuple[str, ...]) -> bool:
     """Whether a sentence, outside its quotes, speaks of grades that nothing acted on does, or hides its letters."""
     return any(not held_by_any(acted, found[0]) for found in _GRADES.finditer(without_quotes(sentence)))
+
+
+def praised(text: str) -> bool:
+    """Whether a text, outside its quotes, speaks of how good something is."""
+    return _PRAISES.search(without_quotes(text)) is not None
 
 
 @lru_cache(maxsize=8192)
@@ -177,6 +210,6 @@ def told_part(thought: str, labels: tuple[str, ...] = ()) -> str:
         # "I tap Save" names an action, "The Save button is grey" only a label; one of two letters says nothing.
         stated = mentions(shown)
         named = not stated and any(len(plain(label)) > 2 and holds(shown, label) for label in labels)
-        if (stated or named) and not _odd(shown, labels):
+        if (stated or named) and not odd(shown, labels):
             counted.append((one, _without_praise(shown, max((m.end for m in stated), default=1), labels)))
     return _joined(thought, thought, sentences, counted)

@@ -2,6 +2,7 @@
 what they ask and tell (`asked`), all other texts without what speaks to a judge (`orders`)."""
 
 import operator
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pipelines.prompts import messages, prompt_text
@@ -10,21 +11,23 @@ from quality.evidence.goal import acted_texts
 from quality.items.item import Episode, Item, Row, Sample, Step, rebanked
 from quality.items.screens import BankView, Element, Screen, ScreenBank
 from quality.judges.asked import asked_part, told_part
+from quality.judges.at_point import readings
 from quality.judges.orders import may_order, speaks, without_orders
 from schemas.action_types import CallUser, Finished, SelectOption, TakeNote, Type
 from schemas.actions import format, parse
 
-READING_CODE = ("judges/asked", "judges/asked.txt", "judges/heard", "judges/orders", "judges/orders.txt")
+READING_CODE = tuple(f"judges/{name}" for name in ("asked", "asked.txt", "at_point", "heard", "orders", "orders.txt"))
 """What the version of a judge holds that reads items so."""
 EPISODE_TEXTS = ("instruction", "step_instruction", "thought", "action_text")
 SAMPLE_TEXTS = ("messages", "answer")
 
 
 class QuietBank(BankView):
-    """A bank's screens without orders in their elements."""
+    """A bank's screens without orders in their elements; of the texts in `read` only the part that is read."""
 
-    def __init__(self, bank: ScreenBank) -> None:
+    def __init__(self, bank: ScreenBank, read: Mapping[str, str] | None = None) -> None:
         super().__init__(bank)
+        self._read = read or {}
         self._ordering: dict[str, bool] = {}
 
     def orders(self, screen: Screen) -> bool:
@@ -35,6 +38,9 @@ class QuietBank(BankView):
 
     def elements(self, sha256: str) -> list[Element]:
         listed = self._bank.known_elements(sha256)
+        if self._read:
+            known = self._read.get
+            listed = [Element(e.box, e.role, known(e.text, e.text), known(e.name, e.name)) for e in listed]
         # All texts of a screen in one search for hints: nearly every screen has none.
         if not may_order("\n".join(f"{element.text}\n{element.name}" for element in listed)):
             return listed
@@ -61,8 +67,11 @@ def heard(item: Item, banks: dict[int, QuietBank]) -> Item:
         shown = [step.screen for step in item.steps if step.screen is not None]
     else:
         rows, shown = [item.row, *item.siblings], item.screens
+    # A bank of its own where parts of labels are read: another item may speak of the others.
+    if read := readings(item):
+        bank = QuietBank(item.bank, read)
     # The same object back, so that nothing is built again for items without orders, nearly all.
-    if all(_quiet(row, names) is row for row in rows) and not any(map(bank.orders, shown)):
+    elif all(_quiet(row, names) is row for row in rows) and not any(map(bank.orders, shown)):
         return item
     return rebanked(item, bank, lambda row: _quiet(row, names))
 

@@ -11,13 +11,14 @@ import unicodedata
 from functools import lru_cache
 from pathlib import Path
 
+from quality.evidence.stated_actions import without_quotes
 from quality.evidence.word_lists import sections_of
 
 _WORDS = sections_of(Path(__file__).with_suffix(".txt"))
 _ORDER = re.compile("\n".join(_WORDS["orders"]), re.IGNORECASE | re.VERBOSE)
 _HINTS = _WORDS["hints"]
 """One of these stands in every order: most texts and screens hold none, and looking costs a fiftieth of the search."""
-_END = re.compile(r"[.!?\n。！？]+\s*")
+_END = re.compile(r"[.!?]+(?:\s+|$)|[\n。！？]+\s*")
 
 
 @lru_cache(maxsize=8192)
@@ -50,7 +51,7 @@ def without_orders(text: str) -> str:
         shown = as_shown(text)
         return without_orders(shown) if shown != text and speaks(shown) else text
     before = text[: orders[0].start()]
-    sentences = [end.end() for end in _END.finditer(before)]
+    sentences = [end.end() for end in _END.finditer(without_quotes(before))]
     # The whole sentence with the order, where something stands before it; else what stands before the order
     # itself.
     whole = before[: sentences[-1]] if sentences else ""
