@@ -17,7 +17,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.engines.run_parts import Execution, PartCall, run_parts
-from pipelines.store import Build, Check, CheckSpec, Manifest, PartResult, PartSpec, PartWriter, Store, StoreError
+from pipelines.store import (
+    Build,
+    Check,
+    CheckSpec,
+    Manifest,
+    PartResult,
+    PartSpec,
+    PartWriter,
+    Store,
+    StoreError,
+)
 from quality.code_version import code_digest
 from quality.items.item import Row
 from quality.items.part import load_part, rows_by_part
