@@ -93,7 +93,7 @@ def test_modules_that_open_files_beside_them_find_these(programs: Path, tmp_path
         "import importlib, json, sys\n"
         f"found = [importlib.import_module(name).__file__ for name in {modules!r}]\n"
         "from generators.devices.drivers.cdp_page import resources\n"
-        "from dagster_project.assets.checks import RUNBOOK\n"
+        "from dagster_project.assets.runbook_page import RUNBOOK\n"
         "from dagster_project.settings import dagster_home, deployment\n"
         "from generators.policies.agent_prompt import _FOLDER as agent\n"
         "from pipelines.prompts import _FOLDER as prompts, template\n"
