@@ -33,7 +33,7 @@ def specs(stage: GraphStage) -> list[dg.AssetCheckSpec]:
             spec.slug,
             asset=dg.AssetKey(stage.key.split("/")),
             blocking=spec.blocking,
-            description=f"If it fails: {spec.means}. [What to do]({_link(spec)})",
+            description=f"If it fails: {spec.means}. [What to do]({PAGE}#{spec.slug})",
         )
         for spec in declared(stage)
     ]
@@ -98,8 +98,4 @@ def runbook(spec: CheckSpec) -> dict[str, dg.MetadataValue]:
     """What the runbook's line of a check says (nothing, for a check of a stage of your own), and where that line is."""
     texts = zip(("look first", "then do"), runbook_lines().get(spec.slug, ())[3:], strict=False)
     facts: dict[str, dg.MetadataValue] = {name: dg.MetadataValue.text(text) for name, text in texts}
-    return {**facts, "runbook": dg.MetadataValue.url(_link(spec))}
-
-
-def _link(spec: CheckSpec) -> str:
-    return f"{deployment.load().runbook or PAGE}#{spec.slug}"
+    return {**facts, "runbook": dg.MetadataValue.url(f"{deployment.load().runbook or PAGE}#{spec.slug}")}
