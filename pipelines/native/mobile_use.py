@@ -59,6 +59,8 @@ class MobileStep:
     done: int
     size: tuple[int, int] | None
     said: str
+    shares: bool = False
+    """Points are shares of `size`, whatever the picture's ratio; else they are its pixels."""
 
     @classmethod
     def of(cls, row: Mapping[str, Any], items: int) -> "MobileStep":
@@ -250,8 +252,8 @@ class MobileUseAdapter(Adapter):
     def _screen(self, raw: Raw, step: MobileStep) -> RecordScreen:
         """The step's screen in its declared frame. A picture of another shape (beyond rounding) is left out."""
         data = raw.first(folder + step.row["images"][0] for folder in _FOLDERS)
-        if step.size is not None and step.size[0] == step.size[1]:
-            return RecordScreen.load(data, normalised=True)  # points are shares of the sides, whatever their ratio
+        if step.shares:
+            return RecordScreen.load(data, normalised=True)
         screen = RecordScreen.load(data, frame=step.size, normalised=True)
         if screen.info is not None and step.size is not None:
             # Pictures were scaled by whole pixels, so shapes agree up to rounding.

@@ -72,8 +72,9 @@ class OpenmobileAdapter(MobileUseAdapter):
     def step_of(self, row: Mapping[str, Any], items: int) -> MobileStep:
         """Points were carried out as shares of 1000 where 999 is declared; the prompt puts a dot behind the query."""
         step = super().step_of(row, items)
-        size = (1000, 1000) if step.size == (999, 999) else step.size
-        return replace(step, size=size, query=step.query.removesuffix("."))
+        shares = step.size == (999, 999)
+        size = (1000, 1000) if shares else step.size
+        return replace(step, size=size, shares=shares, query=step.query.removesuffix("."))
 
     def words_of(self, step: MobileStep) -> Mapping[str, str | None]:
         """Thought and conclusion, in either form of the replies."""
