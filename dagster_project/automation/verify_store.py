@@ -3,12 +3,14 @@
 Without `from __future__ import annotations`: Dagster reads the parameters' types as they are.
 """
 
+from functools import partial
 from itertools import chain
 
 import dagster as dg
 
 from dagster_project.assets.resources import StoreResource
-from pipelines.raw.file_hashes import damaged_raw
+from dagster_project.settings import deployment
+from pipelines.raw.rawdata import damaged_raw
 from pipelines.store.verify_store import damages
 
 SHOWN = 50
@@ -17,12 +19,13 @@ SHOWN = 50
 
 @dg.op(
     description="Holds every file of the current versions to its manifest, pictures to their names, native files to "
-    "what was read."
+    "what raw/<source> lists."
 )
 def verify_files(context: dg.OpExecutionContext, store: StoreResource) -> None:
     """Raises `Failure` with the damaged files as metadata."""
     opened = store.open()
-    found = [str(damage) for damage in chain(damages(opened), damaged_raw(opened.home))]
+    native = damaged_raw(opened, partial(deployment.load().raw_folder, opened.home))
+    found = [str(damage) for damage in chain(damages(opened), native)]
     if found:
         listed = "\n".join(f"- {line}" for line in found[:SHOWN])
         raise dg.Failure(

@@ -91,11 +91,8 @@ class _Raws:
         except ValueError:  # generated here: nothing native
             return None
         chosen = deployment.load()
-        folder = chosen.native_folder(source) or self._store.home / "raw" / source
-        companions = {
-            name: chosen.native_folder(name) or self._store.home / "raw" / name
-            for name in adapter.descriptor.companions
-        }
+        folder = chosen.raw_folder(self._store.home, source)
+        companions = {name: chosen.raw_folder(self._store.home, name) for name in adapter.descriptor.companions}
         there = {name: path for name, path in companions.items() if path.is_dir()}
         return Raw(folder, there) if folder.is_dir() else None
 

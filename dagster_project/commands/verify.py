@@ -1,10 +1,12 @@
 """`vesper verify`: is every file of a store still what was written?"""
 
 import argparse
+from functools import partial
 from itertools import chain
 
 from dagster_project.commands.store_option import add_store, open_store
-from pipelines.raw.file_hashes import damaged_raw
+from dagster_project.settings import deployment
+from pipelines.raw.rawdata import damaged_raw
 from pipelines.store.choose_version import asset_of
 from pipelines.store.verify_store import damages
 
@@ -13,7 +15,10 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = "examples:\n  vesper verify\n  vesper verify unified/aitw gold/aitw --all-versions"
     parser.add_argument(
-        "asset", metavar="ASSET", nargs="*", help="such as gold/aitw (default: all, pictures and native files)"
+        "asset",
+        metavar="ASSET",
+        nargs="*",
+        help="such as gold/aitw; raw/aitw: its native files, too (default: all, and the pictures)",
     )
     parser.add_argument("--all-versions", action="store_true", help="those that aren't current, too")
     add_store(parser)
@@ -23,8 +28,9 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print a line for each damaged file; exit code 1 if there is one."""
     number, store = 0, open_store(options.home)
-    found = damages(store, [asset_of(asset)[0] for asset in options.asset], all_versions=options.all_versions)
-    for damage in chain(found, () if options.asset else damaged_raw(store.home)):
+    assets = [asset_of(asset)[0] for asset in options.asset]
+    native = damaged_raw(store, partial(deployment.load().raw_folder, store.home), assets)
+    for damage in chain(damages(store, assets, all_versions=options.all_versions), native):
         number += 1
         print(damage)
     if number:

@@ -3,7 +3,6 @@
 Only files that differ are read: what two versions share cancels out by its sha256.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from dagster_project.lineage.item_outcomes import ItemOutcome, item_outcomes, na
 from dagster_project.lineage.manifests import Manifests, name_of
 from dagster_project.lineage.rows import TableVersions, isin
 from dagster_project.lineage.touched import HELDOUT, MIXTURE, SHARDS
+from pipelines.raw.rawdata import native_listing
 from pipelines.store.files import FileEntry
 from pipelines.store.manifest import Manifest, mainline_key
 from schemas.ids import digest
@@ -278,9 +278,8 @@ def _items(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[s
 
 
 def _files(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[str, _DiffMember]:
-    listing = json.loads(manifest.file("files.json").read_text(encoding="utf-8"))
     source = manifest.asset.partition("/")[2]
-    return {str(e["path"]): _DiffMember(source, str(e["sha256"]), str(e["path"])) for e in listing}
+    return {str(e["path"]): _DiffMember(source, str(e["sha256"]), str(e["path"])) for e in native_listing(manifest)}
 
 
 def _explained(

@@ -1,7 +1,6 @@
 """One item from its native row to the checkpoints that trained on it, and what its kind is worth to them: what each
 stage decided, in its own words."""
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from dagster_project.lineage.touched import MIXTURE, SHARDS, chosen, forward, pl
 from dagster_project.settings import deployment
 from pipelines import sources
 from pipelines.mapping.adapter import Raw, Record
+from pipelines.raw.rawdata import native_listing
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 from schemas.ids import GENERATED_SOURCE, canonical_json
@@ -175,8 +175,7 @@ def _raw_file(corpus: CorpusVersions, source: str, file: str, place: str) -> Ans
         # The raw asset may be gone; file and place stand in the row all the same.
         return answer
     answer |= {"version": raw.version, "revision": revision_of(raw)}
-    listing = json.loads(raw.file("files.json").read_text(encoding="utf-8"))
-    return answer | next(({k: e[k] for k in ("sha256", "bytes")} for e in listing if e["path"] == file), {})
+    return answer | next(({k: e[k] for k in ("sha256", "bytes")} for e in native_listing(raw) if e["path"] == file), {})
 
 
 def native_record(corpus: CorpusVersions, source: str, file: str, place: str) -> object:
@@ -188,7 +187,7 @@ def native_record(corpus: CorpusVersions, source: str, file: str, place: str) ->
     settings = deployment.load()
 
     def folder(name: str) -> Path:
-        return settings.native_folder(name) or corpus.store.home / "raw" / name
+        return settings.raw_folder(corpus.store.home, name)
 
     raw = Raw(folder(source), {name: folder(name) for name in adapter.descriptor.companions})
     for part in adapter.parts(raw) if raw.root.is_dir() else ():

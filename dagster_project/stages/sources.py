@@ -172,7 +172,7 @@ def slug(text: str) -> str:
 
 def raw_folder(work: StageWork, name: str) -> Path:
     """Where a source's native files lie: the deployment's folder, else that of the embedded data."""
-    return work.deployment.native_folder(name) or work.store.home / "raw" / name
+    return work.deployment.raw_folder(work.store.home, name)
 
 
 @dataclass(frozen=True, slots=True)

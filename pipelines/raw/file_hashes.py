@@ -5,14 +5,13 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pipelines.engines.cores import usable_cores
 from pipelines.store import put_text
 from pipelines.store.files import file_sha256
-from pipelines.store.soundness import Damage
 
 _SMALL = 1 << 20
 _RECENT_BYTES = 64 << 20
@@ -107,20 +106,6 @@ class FileHashes:
     def save(self) -> None:
         """Keep what was seen for the next run. Several processes may do so at once."""
         put_text(self._path, json.dumps(self._known))
-
-
-def damaged_raw(home: Path) -> Iterator[Damage]:
-    """Native files of a store's sources that have the size and the time of change that they were hashed with, and other
-    bytes: nobody wrote them. A file that was replaced is no damage, the next refresh reads it."""
-    for remembered in sorted((home / "cache" / "raw").glob("*.json")):
-        for name, (size, changed, *_, expected) in json.loads(remembered.read_text(encoding="utf-8")).items():
-            try:
-                status = os.stat(name)
-            except OSError:
-                continue  # moved away since
-            if (status.st_size, status.st_mtime_ns) == (size, changed) and (found := file_sha256(name)) != expected:
-                why = f"expected sha256 {expected[:16]}…, as when it was read, found {found[:16]}…"
-                yield Damage(f"raw/{remembered.stem}", Path(name), why)
 
 
 def _on_all_cores(function: Callable[[str], str], names: Sequence[str]) -> list[str]:

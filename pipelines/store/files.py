@@ -1,9 +1,14 @@
 """Files of a version by name, size and hash, and the error of whatever is wrong with a store."""
 
 import hashlib
+import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class StoreError(RuntimeError):
@@ -44,6 +49,25 @@ def require_as_sealed(text: str, place: str | Path) -> None:
             f"{place} is damaged: its text isn't what was written. Put back a good copy, or remove it and materialise "
             "its asset again"
         )
+
+
+def unsealed(text: str, place: str | Path, wanted: str, build: Callable[[dict[str, Any]], T]) -> T:
+    """What `build` makes of the object that was `sealed`, whose `files` and `side_files` come as entries. Raises
+    `StoreError`, which names the file and what was `wanted`, where it isn't what was written."""
+    # First, as a damaged text may be no JSON.
+    require_as_sealed(text, place)
+    try:
+        plain = json.loads(text)
+        plain.pop("text_sha256", None)
+        # By hand, as `asdict` took them apart: dataclasses don't nest back by themselves.
+        for name in ("files", "side_files"):
+            plain[name] = [FileEntry(**entry) for entry in plain[name]]
+        return build(plain)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise StoreError(
+            f"{place}: expected {wanted}, found {type(error).__name__}: {str(error)[:120]}; put back a good copy, or "
+            "remove it and materialise its asset again"
+        ) from None
 
 
 def file_sha256(path: str | Path) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.store.files import FileEntry, StoreError, require_as_sealed, sealed
+from pipelines.store.files import FileEntry, StoreError, sealed, unsealed
 from pipelines.store.object_store.binding import copies_of
 from pipelines.store.soundness import require_sound
 
@@ -204,7 +204,7 @@ class Manifest:
         plain = asdict(self)
         del plain["folder"]
         # Numbers came later: an old manifest read and written again keeps its bytes.
-        for check in plain["checks"]:  # so a manifest of before there were numbers is written again as it was
+        for check in plain["checks"]:
             for name in ("value", "limit"):
                 if check[name] is None:
                     del check[name]
@@ -218,20 +218,12 @@ class Manifest:
 
         Workers open the same one for each of its parts, so the last are kept: one with ten thousand parts takes longer
         to parse than many of its parts to work on."""
-        # First, as a damaged text may be no JSON.
-        require_as_sealed(text, place)
-        try:
-            plain = json.loads(text)
-            plain.pop("text_sha256", None)
-            # By hand, as `asdict` took them apart: dataclasses don't nest back by themselves.
-            for name in ("files", "side_files"):
-                plain[name] = [FileEntry(**entry) for entry in plain[name]]
+
+        def build(plain: dict[str, Any]) -> Manifest:
             plain["checks"] = [Check(**check) for check in plain["checks"]]
             return cls(**plain, folder=folder)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StoreError(
-                f"{place}: expected a manifest, found {type(error).__name__}: {str(error)[:120]}"
-            ) from None
+
+        return unsealed(text, place, "a manifest", build)
 
     @classmethod
     def verified(cls, text: str, folder: Path, asset: str, version: str, name: str) -> "Manifest":

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.store.files import FileEntry, StoreError, file_sha256, require_as_sealed, sealed
+from pipelines.store.files import FileEntry, file_sha256, sealed, unsealed
 from pipelines.store.object_store.binding import copies_of
 from pipelines.store.object_store.copies import StoreCopies
 from pipelines.whole_files import whole_file
@@ -203,17 +203,7 @@ def _finished_anywhere(copies: StoreCopies, root: Path, marker: Path) -> PartRes
 
 def read_marker(text: str, place: str | Path) -> PartResult:
     """A finished part by its receipt. Raises `StoreError`, which names its `place`, if it isn't what was written."""
-    require_as_sealed(text, place)
-    try:
-        plain = json.loads(text)
-        plain.pop("text_sha256", None)
-        for name in ("files", "side_files"):
-            plain[name] = [FileEntry(**entry) for entry in plain[name]]
-        return PartResult(**{**plain, "skipped": True})
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreError(
-            f"{place}: expected the receipt of a part, found {error}; remove it, and the part is made again"
-        ) from None
+    return unsealed(text, place, "the receipt of a part", lambda plain: PartResult(**{**plain, "skipped": True}))
 
 
 def put_text(path: Path, text: str) -> None:

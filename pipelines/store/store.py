@@ -24,7 +24,7 @@ from pathlib import Path
 from pipelines.store.asset_locks import writing
 from pipelines.store.code_revision import code_revision
 from pipelines.store.current_version import point_built, read_pointer
-from pipelines.store.files import FileEntry, StoreError
+from pipelines.store.files import FileEntry, StoreError, sealed
 from pipelines.store.free_space import require_space_for_build
 from pipelines.store.images import ImageInfo, picture_names, read_image
 from pipelines.store.known_pictures import KnownPictures
@@ -131,12 +131,14 @@ class Build:
             link_parts(manifest)
         # An equal manifest is left as it is: its time says when the version was made.
         # One of an earlier checkout, which sealed no texts, is as good.
-        if is_new := self._written() not in (manifest.to_json(), manifest.to_json(seal=False)):
+        bare = manifest.to_json(seal=False)
+        text = sealed(bare)
+        if is_new := self._written() not in (text, bare):
             put = put_text if self._copies is None else self._copies.write_text
             if self._copies is not None:
                 # Before the manifest: whoever sees that finds the listing, too.
                 put(self._manifest.with_name(LISTING), listing(manifest))
-            put(self._manifest, manifest.to_json())
+            put(self._manifest, text)
         # The pointer last. Killed before it, the version is there and another one stays current.
         if manifest.checks_passed:
             point_built(self._root, self.version, manifest.data_version, put_text)

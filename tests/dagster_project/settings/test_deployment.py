@@ -121,3 +121,16 @@ def test_the_shipped_examples_of_sources_are_accepted(tmp_path: Path) -> None:
     settings = deployment.load(tmp_path / "d.yaml")
     assert {"aitw", "mind2web", "screenqa", "screenspot"} <= set(settings.sources)
     assert "raw/screenspot" in graph.stages(settings) and settings.native_folder("rico") == Path.home() / "rico"
+
+
+@pytest.mark.parametrize("text", ["{}", "raw_root: null"])
+def test_native_files_are_looked_for_in_the_store_that_a_command_works_on(tmp_path: Path, text: str) -> None:
+    (tmp_path / "d.yaml").write_text(f"{text}\n")
+    other = tmp_path / "other"
+    for folder in (tmp_path / "said/aitw", other / "incoming/aitw"):
+        folder.mkdir(parents=True)
+    settings = deployment.load(tmp_path / "d.yaml")  # whose home is $VESPER_HOME
+    assert settings.raw_folder(other, "aitw") == other / "incoming/aitw"
+    assert settings.raw_folder(other, "amex") == other / "raw/amex"
+    said = deployment.load(tmp_path / "d.yaml", raw_root=tmp_path / "said")
+    assert said.raw_folder(other, "aitw") == tmp_path / "said/aitw"

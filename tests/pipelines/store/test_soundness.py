@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -12,9 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dagster_project import cli
-from pipelines.raw import file_hashes
-from pipelines.raw.file_hashes import damaged_raw
-from pipelines.raw.rawdata import register_raw
+from pipelines.raw.rawdata import damaged_raw, register_raw
 from pipelines.store import PartSpec, PartWriter, Store, StoreError, soundness
 from pipelines.store.images import encode_png
 from pipelines.store.manifest import Manifest
@@ -154,20 +153,30 @@ def test_what_an_earlier_checkout_wrote_without_a_seal_is_as_good(store: Store) 
     assert list(damages(store)) == []
 
 
-def test_a_native_file_whose_bytes_changed_by_themselves_is_named(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "native"
-    folder.mkdir()
-    for name in ("one.json", "two.json"):
+def test_native_files_are_held_to_what_their_version_lists(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "toy"
+    (folder / "below").mkdir(parents=True)
+    names = ("below/one.json", "gone.json", "good.json", "two.json")
+    for name in names:
         (folder / name).write_text(f'{{"of": "{name}"}}')
-    monkeypatch.setattr(file_hashes, "_CLOCK_GRAIN_NS", -(10**10))  # as if they had lain there for long
     register_raw(store, "toy", folder)
-    assert list(damaged_raw(store.home)) == []
-    (folder / "one.json").write_text('{"of": "another"}')  # a person's: the size differs
+    register_raw(store, "elsewhere", folder)  # whose files aren't on this machine
+    shutil.rmtree(store.home / "cache")  # what a cache remembers isn't asked
+
+    def damaged(*assets: str) -> list[tuple[str, str]]:
+        found = damaged_raw(store, tmp_path.joinpath, assets)
+        return [(damage.asset, damage.path.relative_to(folder).as_posix()) for damage in found]
+
+    assert damaged() == []
+    (folder / "gone.json").unlink()
+    (folder / "below/one.json").write_text("{}")  # a person's
     flip(folder / "two.json", Random(1))
-    [damage] = damaged_raw(store.home)
-    assert (damage.asset, damage.path.name) == ("raw/toy", "two.json")
+    (folder / "good.json").touch()
+    wanted = [("raw/toy", name) for name in ("below/one.json", "gone.json", "two.json")]
+    assert damaged() == damaged("raw/toy") == wanted
+    assert damaged("raw/elsewhere") == damaged("gold/toy") == []
+    register_raw(store, "toy", folder)  # it was meant
+    assert damaged() == []
 
 
 def test_a_removed_file_comes_back_when_its_asset_is_built_again(store: Store) -> None:
