@@ -10,6 +10,7 @@ import dagster as dg
 
 from dagster_project.assets.resources import StoreResource
 from dagster_project.settings import deployment
+from dagster_project.settings.raw_folders import raw_folder
 from pipelines.raw.rawdata import damaged_raw
 from pipelines.store.verify_store import damages
 
@@ -24,7 +25,7 @@ SHOWN = 50
 def verify_files(context: dg.OpExecutionContext, store: StoreResource) -> None:
     """Raises `Failure` with the damaged files as metadata."""
     opened = store.open()
-    native = damaged_raw(opened, partial(deployment.load().raw_folder, opened.home))
+    native = damaged_raw(opened, partial(raw_folder, deployment.load(), opened.home))
     found = [str(damage) for damage in chain(damages(opened), native)]
     if found:
         listed = "\n".join(f"- {line}" for line in found[:SHOWN])

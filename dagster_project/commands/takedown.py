@@ -8,6 +8,7 @@ from typing import Any
 
 from dagster_project.commands.store_option import add_store, open_store
 from dagster_project.settings import deployment
+from dagster_project.settings.raw_folders import raw_folder
 from generators.generation import feedback
 from generators.generation.round_names import VERIFIED
 from pipelines import sources
@@ -91,8 +92,8 @@ class _Raws:
         except ValueError:  # generated here: nothing native
             return None
         chosen = deployment.load()
-        folder = chosen.raw_folder(self._store.home, source)
-        companions = {name: chosen.raw_folder(self._store.home, name) for name in adapter.descriptor.companions}
+        folder = raw_folder(chosen, self._store.home, source)
+        companions = {name: raw_folder(chosen, self._store.home, name) for name in adapter.descriptor.companions}
         there = {name: path for name, path in companions.items() if path.is_dir()}
         return Raw(folder, there) if folder.is_dir() else None
 

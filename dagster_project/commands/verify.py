@@ -6,6 +6,7 @@ from itertools import chain
 
 from dagster_project.commands.store_option import add_store, open_store
 from dagster_project.settings import deployment
+from dagster_project.settings.raw_folders import raw_folder
 from pipelines.raw.rawdata import damaged_raw
 from pipelines.store.choose_version import asset_of
 from pipelines.store.verify_store import damages
@@ -29,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     """Print a line for each damaged file; exit code 1 if there is one."""
     number, store = 0, open_store(options.home)
     assets = [asset_of(asset)[0] for asset in options.asset]
-    native = damaged_raw(store, partial(deployment.load().raw_folder, store.home), assets)
+    native = damaged_raw(store, partial(raw_folder, deployment.load(), store.home), assets)
     for damage in chain(damages(store, assets, all_versions=options.all_versions), native):
         number += 1
         print(damage)

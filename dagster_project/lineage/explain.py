@@ -16,6 +16,7 @@ from dagster_project.lineage.rows import Row, TableVersions, isin, plain_json, w
 from dagster_project.lineage.subjects import find_subject
 from dagster_project.lineage.touched import MIXTURE, SHARDS, chosen, forward, places
 from dagster_project.settings import deployment
+from dagster_project.settings.raw_folders import raw_folder
 from pipelines import sources
 from pipelines.mapping.adapter import Raw, Record
 from pipelines.raw.rawdata import native_listing
@@ -187,7 +188,7 @@ def native_record(corpus: CorpusVersions, source: str, file: str, place: str) ->
     settings = deployment.load()
 
     def folder(name: str) -> Path:
-        return settings.raw_folder(corpus.store.home, name)
+        return raw_folder(settings, corpus.store.home, name)
 
     raw = Raw(folder(source), {name: folder(name) for name in adapter.descriptor.companions})
     for part in adapter.parts(raw) if raw.root.is_dir() else ():

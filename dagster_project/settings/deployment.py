@@ -357,13 +357,6 @@ class Deployment(Settings):
         path = self.raw_root / name
         return path if path.is_dir() else None
 
-    def raw_folder(self, store_home: Path, name: str) -> Path:
-        """Where the native files of `raw/<name>` lie for the store at `store_home`, which needn't be $VESPER_HOME: as
-        the deployment says, else in that store's `incoming`, else its embedded data."""
-        said = "raw_root" in self.model_fields_set
-        settings = self if said else self.model_copy(update={"raw_root": store_home / "incoming"})
-        return settings.native_folder(name) or store_home / "raw" / name
-
 
 def load(path: Path | None = None, **flags: object) -> Deployment:
     """The settings: defaults, over them the file (that of $VESPER_DEPLOYMENT, else the one shipped here), over it the

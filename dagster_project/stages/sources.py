@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dagster_project.settings import raw_folders
 from dagster_project.settings.deployment import Deployment
 from dagster_project.settings.environment import Environment
 from dagster_project.stages.deployment_names import check_sources
@@ -172,7 +173,7 @@ def slug(text: str) -> str:
 
 def raw_folder(work: StageWork, name: str) -> Path:
     """Where a source's native files lie: the deployment's folder, else that of the embedded data."""
-    return work.deployment.raw_folder(work.store.home, name)
+    return raw_folders.raw_folder(work.deployment, work.store.home, name)
 
 
 @dataclass(frozen=True, slots=True)

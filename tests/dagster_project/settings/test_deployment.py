@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dagster_project.settings import deployment
+from dagster_project.settings.raw_folders import raw_folder
 from dagster_project.stage_functions.sources import judge_config
 from dagster_project.stages import graph, sources
 from dagster_project.stages.stage import JudgeSettings, StageWork
@@ -130,7 +131,7 @@ def test_native_files_are_looked_for_in_the_store_that_a_command_works_on(tmp_pa
     for folder in (tmp_path / "said/aitw", other / "incoming/aitw"):
         folder.mkdir(parents=True)
     settings = deployment.load(tmp_path / "d.yaml")  # whose home is $VESPER_HOME
-    assert settings.raw_folder(other, "aitw") == other / "incoming/aitw"
-    assert settings.raw_folder(other, "amex") == other / "raw/amex"
+    assert raw_folder(settings, other, "aitw") == other / "incoming/aitw"
+    assert raw_folder(settings, other, "amex") == other / "raw/amex"
     said = deployment.load(tmp_path / "d.yaml", raw_root=tmp_path / "said")
-    assert said.raw_folder(other, "aitw") == tmp_path / "said/aitw"
+    assert raw_folder(said, other, "aitw") == tmp_path / "said/aitw"
