@@ -12,6 +12,7 @@ folder. Exit code 1 where the wanted isn't reached.
 
 import argparse
 import base64
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from pipelines.prompts import messages, reply_text
 from pipelines.whole_files import whole_file
 from quality.evidence.consequences import under
 from schemas.action_types import Click
+from schemas.ids import digest
 from trainer.data.row_sources import ListSource
 from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
@@ -45,9 +47,11 @@ MOST_NEEDLESS = 0.10
 
 
 def rows_of(temper: Temper, seeds: int) -> Iterator[dict[str, Any]]:
-    """Turns of the agent on every family of the sites, as rows to train on; what nano sees is drawn as in its suites.
-    The seeds are far below the suite's."""
+    """Turns of the agent on every family of the sites, as rows to train on, each once as in a corpus: `yes` and `no`
+    are the same until one asks, and asking twice as often as a twin goes on would teach to ask. What nano sees is drawn
+    as in its suites. The seeds are far below the suite's."""
     families = [name for name in FAMILIES if name.startswith("web")]
+    seen: set[str] = set()
     with open_care("web", nano=True) as world:
         for case in cases(0, seeds, families):
             contract = case.contract()
@@ -58,13 +62,18 @@ def rows_of(temper: Temper, seeds: int) -> Iterator[dict[str, Any]]:
                 assert action is not None
                 # A click's element is labelled among the image tokens; other actions point at nothing.
                 meant = under(view.elements, action.box) if isinstance(action, Click) else None
+                asked, answer = messages("navigation", played_prompt(view)), reply_text(action, view.platform)
+                repeat = digest([asked, hashlib.sha256(view.png).hexdigest(), answer])
+                if repeat in seen:
+                    continue
+                seen.add(repeat)
                 yield {
                     "sample_id": f"{case.family}/{case.seed}/{case.variant}/{number}",
                     "objective": "navigation",
                     "platform": view.platform,
-                    "messages": messages("navigation", played_prompt(view)),
+                    "messages": asked,
                     "images": [view.png],
-                    "answer": reply_text(action, view.platform),
+                    "answer": answer,
                     "target_boxes": [list(meant.box)] if meant is not None else [],
                 }
 
