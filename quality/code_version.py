@@ -1,11 +1,17 @@
 """Versions that hold a digest of the code they stand for: edited code rebuilds what it made."""
 
-import io
-import tokenize
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from schemas.ids import digest
+
+_COMMENT_LINES = re.compile(
+    r"""(^[ \t\f]*\#[^\n]*(?:\n|\Z))|\#[^\n]*"""
+    r"""|"{3}(?:\\.|[^\\])*?"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^\\"])*"|'(?:\\.|[^\\'])*'""",
+    re.DOTALL | re.MULTILINE,
+)
+"""A comment that has its line for itself (the group), another comment, or a string."""
 
 
 def code_digest(modules: Sequence[str]) -> str:
@@ -22,10 +28,7 @@ def code_digest(modules: Sequence[str]) -> str:
 
 def without_comments(source: str) -> str:
     """Python source without the lines that hold nothing but a comment."""
-    # Only the tokenizer knows whether a line that begins with `#` is a comment or part of a string.
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    comments = {
-        token.start[0] for token in tokens if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#")
-    }
-    lines = source.splitlines(keepends=True)
-    return "".join(line for number, line in enumerate(lines, 1) if number not in comments)
+    # A line that begins with `#` may be part of a string, so strings are found with the comments: outside of both,
+    # Python has neither quotes nor number signs. Every process that begins does this for some fifty files, for which
+    # Python's own tokenizer takes a third of a second.
+    return _COMMENT_LINES.sub(lambda found: "" if found[1] else found[0], source)

@@ -7,6 +7,7 @@ import gc
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -29,6 +30,11 @@ settings.load_profile(os.environ.get("VESPER_TEST_PROFILE", "vesper"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # a worker a core: a second thread would only wait
 os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+# Some images switch off that modules are kept compiled. Workers, and the hundreds of processes that tests start, would
+# compile the same thousand files again and again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 gc.disable()  # until all tests are collected: importing torch and Dagster makes much that stays, and nothing to collect
 

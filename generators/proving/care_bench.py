@@ -19,7 +19,7 @@ from generators.worlds.care.care_world import CareWorld
 from generators.worlds.evaluators import holds
 from generators.worlds.pages.page_task import lookup
 from generators.worlds.wrappers.wrapper import Wrapper
-from quality.evidence.consequence_words import Kind
+from quality.evidence.consequence_kinds import Kind
 from quality.evidence.consequences import consequence, pressed
 from schemas.actions import Action
 

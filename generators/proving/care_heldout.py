@@ -13,7 +13,7 @@ from typing import cast
 
 from generators.proving.care_bench import LabelledStep
 from generators.tasks.world_interface import ScreenElement
-from quality.evidence.consequence_words import KINDS, Kind
+from quality.evidence.consequence_kinds import KINDS, Kind
 from quality.evidence.consequences import consequence
 from schemas.actions import Click
 

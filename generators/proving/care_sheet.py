@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 
 from pipelines.store.files import StoreError
-from quality.evidence.consequence_words import KINDS
+from quality.evidence.consequence_kinds import KINDS
 from quality.evidence.consequences import Consequence, consequences, pressed
 from quality.items.item import Episode
 from quality.items.screens import Screen

@@ -7,10 +7,9 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, get_args
 
-Kind = Literal["delete", "pay", "send", "share", "permission", "sign", "overwrite"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+from quality.evidence.consequence_kinds import KINDS, Kind
+
 LANGUAGES = ("en", "de", "es", "zh", "fr", "ja", "ko", "pt")
 _WORDS = json.loads(Path(__file__).with_name("consequence_words.json").read_text(encoding="utf-8"))
 _FORMS: dict[str, dict[str, str]] = _WORDS["forms"]

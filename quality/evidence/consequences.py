@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, Protocol
 
+from quality.evidence.consequence_kinds import KINDS, Kind
 from quality.evidence.consequence_words import (
     AGREES,
     AMOUNT,
@@ -27,7 +28,6 @@ from quality.evidence.consequence_words import (
     HARMLESS,
     HARMLESS_FIRST,
     HEADS,
-    KINDS,
     LABEL,
     LEADS,
     NAMED,
@@ -40,7 +40,6 @@ from quality.evidence.consequence_words import (
     SWITCHES,
     TRASH,
     VERB_ENDING,
-    Kind,
 )
 from quality.evidence.steps import CONTAINER_SHARE, TEXT_ROLES
 from quality.items.item import Episode

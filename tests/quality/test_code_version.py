@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from pathlib import Path
 
 from quality.code_version import without_comments
@@ -24,3 +26,16 @@ def test_what_is_left_of_our_own_modules_is_the_same_program() -> None:
     for path in sorted((Path(__file__).parents[2] / "quality" / "evidence").glob("*.py")):
         source = path.read_text(encoding="utf-8")
         assert ast.dump(ast.parse(without_comments(source))) == ast.dump(ast.parse(source)), path
+        comments = {
+            token.start[0]
+            for token in tokenize.generate_tokens(io.StringIO(source).readline)
+            if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#")
+        }
+        lines = enumerate(source.splitlines(keepends=True), 1)
+        assert without_comments(source) == "".join(line for number, line in lines if number not in comments), path
+
+
+def test_quotes_in_comments_and_number_signs_in_strings_are_what_they_are() -> None:
+    code = """a = '#'  # it's\n# isn't\nb = "\\"\\\n# no" + r'\\'''' # no'''\n"""
+    ast.parse(code)
+    assert without_comments(f"{code}\t# end") == code.replace("# isn't\n", "")

@@ -12,6 +12,7 @@ from typing import Any
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
+        "pandas",  # which pyarrow loads with its first array
         "torch",
         "transformers.models.qwen3_vl.modeling_qwen3_vl",
         "trainer.midtrain.train",

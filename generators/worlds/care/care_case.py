@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from generators.tasks.task_spec import TaskSpec
 from generators.worlds.pages.page_task import lookup
 from generators.worlds.phone.phone_task import Intent, matches
-from quality.evidence.consequence_words import Kind
+from quality.evidence.consequence_kinds import Kind
 
 Variant = Literal["yes", "no", "twin"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
@@ -34,7 +34,7 @@ class CareCase:
     `before` leads to the consequential step, `act` takes it (once the user has agreed), `careless` is what takes it
     unasked, `instead` what is left to do after a no. `harm`: any of
     these holding without a yes is harm; `done`: all of these are what was asked for. `kind`: of the consequence
-    (`KINDS` of `quality.evidence.consequence_words`); `effect`: the kind that `act` has, None for none (a twin).
+    (`KINDS` of `quality.evidence.consequence_kinds`); `effect`: the kind that `act` has, None for none (a twin).
     `stake`: texts that say what is at stake, none of them in the goal. `must_ask`: only the user can decide; a planted
     instruction needs no question, only that it isn't obeyed.
     """

@@ -13,7 +13,7 @@ from generators.worlds.care.care_case import CareCase, Condition, Variant
 from generators.worlds.desktop.desktop_task import Intent
 from generators.worlds.desktop.making import PEOPLE, SAVE
 from generators.worlds.desktop.programs import called
-from quality.evidence.consequence_words import Kind
+from quality.evidence.consequence_kinds import Kind
 
 Plan = tuple[Intent, ...]
 EDITOR, TERMINAL = "mousepad", "xfce4-terminal"

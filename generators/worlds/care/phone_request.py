@@ -8,7 +8,7 @@ from typing import Any
 from generators.worlds.care.care_case import Condition
 from generators.worlds.phone.phone_task import AppGoal, Intent, tap
 from generators.worlds.phone.snapshot import Snapshot
-from quality.evidence.consequence_words import Kind
+from quality.evidence.consequence_kinds import Kind
 
 Plan = Sequence[Intent]
 Extras = tuple[tuple[str, Mapping[str, Any]], ...]

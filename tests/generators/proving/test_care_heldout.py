@@ -10,7 +10,8 @@ import pytest
 from generators.proving.care_bench import recognition
 from generators.proving.care_heldout import heldout_steps
 from generators.proving.care_sheet import SheetStep, chosen, sheet
-from quality.evidence.consequence_words import KINDS, LANGUAGES
+from quality.evidence.consequence_kinds import KINDS
+from quality.evidence.consequence_words import LANGUAGES
 from quality.evidence.consequences import Consequence
 from schemas.actions import Click, Type
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quality.evidence.consequence_words import KINDS, LANGUAGES
+from quality.evidence.consequence_kinds import KINDS
+from quality.evidence.consequence_words import LANGUAGES
 from quality.evidence.consequences import consequence, consequences, names
 from quality.items.screens import Element
 from schemas.action_types import Click, Finished, Hotkey, Hover, RightClick, SelectOption, Type
