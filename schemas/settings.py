@@ -325,3 +325,18 @@ def merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
         both = isinstance(value, Mapping) and isinstance(found.get(name), Mapping)
         found[name] = merged(found[name], value) if both else value
     return found
+
+
+def by_path(plain: object, path: str = "") -> dict[str, str]:
+    """The values within values of plain settings by their dotted path, each as JSON."""
+    if not isinstance(plain, Mapping) or not plain:
+        return {path: json.dumps(plain, sort_keys=True, ensure_ascii=False)}
+    inner = (by_path(value, f"{path}.{name}" if path else str(name)) for name, value in plain.items())
+    return {place: value for values in inner for place, value in values.items()}
+
+
+def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Values by path that two plain settings don't share: (the first's, the second's), "" where one doesn't set it."""
+    one, other = (by_path(plain) if plain else {} for plain in (first, second))
+    pairs = {path: (one.get(path, ""), other.get(path, "")) for path in sorted({*one, *other})}
+    return {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}

@@ -18,6 +18,7 @@ from dagster_project.lineage.diff_page import diff_page
 from dagster_project.lineage.manifests import Manifests
 from pipelines.store import StoreError, choose_version
 from pipelines.store.current_version import VersionChange
+from pipelines.store.manifest import mainline_key
 from trainer.stages import care_gate
 
 
@@ -77,8 +78,9 @@ def compare_two(context: dg.OpExecutionContext, config: Comparison, store: Store
         raise dg.Failure(str(error), allow_retries=False) from None
     page = dg.MetadataValue.md(diff_page(found))
     context.add_output_metadata({"difference": page})
-    # On the page of the asset, whichever of the two versions was named.
-    asset = found.after[0].partition("@")[0]
+    # On the page of what was named: of two checkpoints it is their data that is compared.
+    named = manifests.start(config.after).manifest
+    asset = mainline_key(named.asset) if named is not None else found.after[0].partition("@")[0]
     context.log_event(
         dg.AssetObservation(
             asset_key(asset), metadata={"difference": page}, description=f"{config.before} → {config.after}"

@@ -25,7 +25,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
             name.lower(),
             metavar=name,
             help=f"{stated}: a version (ASSET@VERSION, its first digits suffice) of shards, a mixture, a gold, unified "
-            "or raw asset; or a checkpoint, for what it trained on",
+            "or raw asset; or a checkpoint, for what it trained on and with",
         )
     add_store(parser)
     parser.add_argument("--json", action="store_true", help="counts, reasons and examples as JSON")
@@ -56,3 +56,5 @@ def _lines(found: Diff) -> Iterator[str]:
     for asset, (before, after) in found.inputs.items():
         code = " (other code: {} → {})".format(*found.code[asset]) if asset in found.code else ""
         yield f"{asset}: {clean(before or 'none')} → {clean(after or 'none')}{code}"
+    for name, (before, after) in found.settings.items():
+        yield f"{clean(name)}: {clean(before or 'by default')} → {clean(after or 'by default')}"

@@ -9,7 +9,6 @@ from dagster_project.stages.training import title
 from generators.generation.feedback import rounds_of
 from generators.generation.round_names import VERIFIED
 from pipelines.store import Store
-from pipelines.store.manifest import Manifest
 from quality.judges.cleaning import EPISODE_RULES, SAMPLE_RULES
 from quality.refinement.fidelity import fidelity
 from schemas.tables import PLATFORMS
@@ -132,21 +131,19 @@ def _tokens(store: Store) -> dict[str, Any] | None:
     }
 
 
-def _json(manifest: Manifest | None, name: str) -> dict[str, Any] | None:
-    if manifest is None:
-        return None
-    found: dict[str, Any] = json.loads(manifest.file(name).read_text(encoding="utf-8"))
-    return found
+def _figures(store: Store, asset: str, name: str) -> dict[str, Any]:
+    made = store.current(asset)
+    return made.json_file(name) if made is not None else {}
 
 
 def _evaluation(store: Store, name: str) -> dict[str, Any] | None:
-    report = _json(store.current(f"evaluations/{name}"), "evaluation.json")
+    report = _figures(store, f"evaluations/{name}", "evaluation.json")
     return report["summary"] if report else None
 
 
 def _specialist(store: Store, name: str) -> dict[str, Any] | None:
-    metrics = _json(store.current(f"checkpoints/{name}"), "rl.json")
-    if metrics is None:
+    metrics = _figures(store, f"checkpoints/{name}", "rl.json")
+    if not metrics:
         return None
     names = ("reward_gain", "zero_variance_share", "weight_delta", "weight_delta_norm", "peak_update", "updates")
     return {key: metrics[key] for key in names if key in metrics} | {
@@ -173,7 +170,7 @@ def _online(store: Store, name: str) -> dict[str, Any] | None:
 
 
 def _merge(store: Store, name: str) -> dict[str, Any] | None:
-    report = _json(store.current(f"checkpoints/{name}"), "merge.json")
+    report = _figures(store, f"checkpoints/{name}", "merge.json")
     return {k: report[k] for k in ("method", "density", "weight", "lam", "total")} if report else None
 
 

@@ -19,6 +19,8 @@ from pipelines.raw.rawdata import native_listing
 from pipelines.store.files import FileEntry
 from pipelines.store.manifest import Manifest, mainline_key
 from schemas.ids import digest
+from schemas.settings import differing
+from trainer.stages.assets import SETTINGS
 
 LEFT, ENTERED, CHANGED = "left", "entered", "changed"
 WORDS = {
@@ -80,6 +82,8 @@ class Diff:
     changes: list[ItemChange]
     inputs: dict[str, list[str | None]] = field(default_factory=dict)
     code: dict[str, list[str]] = field(default_factory=dict)
+    settings: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Of two checkpoints, the settings of training that differ: {setting: (before, after)}, "" where not set."""
 
     def groups(self) -> list[dict[str, object]]:
         """Changes by direction, reason and source, with how many and a few ids; the largest first."""
@@ -153,7 +157,9 @@ def compare(manifests: Manifests, before: str, after: str) -> Diff:
         # In both versions under the same key: the content, or the step's number, may still differ.
         changes += _changed(asset, there[key], here[key])
     before_after = [[name_of((manifest.asset, manifest.version)) for manifest in side] for side in (old, new)]
-    return Diff(before_after[0], before_after[1], len(shared), changes, *_above(*versions))
+    named = (manifests.start(word).manifest for word in (before, after))
+    made_with = (manifest.json_file(SETTINGS) if manifest is not None else {} for manifest in named)
+    return Diff(*before_after, len(shared), changes, *_above(*versions), differing(*made_with))
 
 
 def corpus(manifests: Manifests, word: str) -> list[Manifest]:

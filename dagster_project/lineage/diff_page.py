@@ -33,3 +33,7 @@ def _lines(found: Diff) -> Iterator[str]:
         yield "\n| input | before | after |\n|---|---|---|"
     for asset, (before, after) in found.inputs.items():
         yield f"| {markdown_text(asset)} | {before or 'none'} | {after or 'none'} |"
+    if found.settings:
+        yield "\n| trained with | before | after |\n|---|---|---|"
+    for name, pair in found.settings.items():
+        yield f"| {' | '.join(markdown_text(cell or 'by default', 120) for cell in (name, *pair))} |"

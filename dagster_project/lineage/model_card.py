@@ -19,6 +19,7 @@ from pipelines.store import Store, put_text
 from pipelines.store.manifest import Manifest, mainline_key
 from pipelines.training_data.dataset_card import Card, Group, card_texts
 from pipelines.training_data.shards import ASSET as SHARDS
+from trainer.stages.assets import SETTINGS
 from trainer.stages.comparison_page import interval_text
 
 MODEL = "config.json"
@@ -122,7 +123,7 @@ def _about(manifest: Manifest, found: Origins, place: str, evaluation: Manifest 
     if found.missing:
         yield f"\nNo longer in the store, so not counted here: {', '.join(sorted(found.missing))}."
     yield "\n## Training\n"
-    if settings := _json_of(manifest, "settings.json"):
+    if settings := manifest.json_file(SETTINGS):
         yield f"```json\n{json.dumps(settings, indent=1, sort_keys=True)}\n```\n"
     yield f"Code {manifest.code_revision or 'unknown'}.\n"
     # Figures of another version of these weights would be a claim nobody has checked.
@@ -141,17 +142,10 @@ def _about(manifest: Manifest, found: Origins, place: str, evaluation: Manifest 
     yield "\nThe rows below are those of the shards that it was trained from."
 
 
-def _json_of(manifest: Manifest, name: str) -> Any:
-    """What a JSON file of a version says; None if it has none of that name."""
-    if not any(entry.path.endswith(f"/{name}") for entry in (*manifest.files, *manifest.side_files)):
-        return None
-    return json.loads(manifest.file(name).read_text(encoding="utf-8"))
-
-
 def _figures(evaluation: Manifest) -> Iterator[str]:
     """Held-out figures with their 95 % intervals, and below each domain what needs no model of the screen; what was
     counted, where an evaluation tells no more."""
-    report = _json_of(evaluation, "evaluation.json")
+    report = evaluation.json_file("evaluation.json")
     if not report:
         yield "| measure | value |\n|---|---|"
         for measure, value in evaluation.counts.items():

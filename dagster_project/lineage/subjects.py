@@ -145,9 +145,14 @@ def _item(manifests: Manifests, kind: str, name: str) -> LineageSubject | None:
         paths = {path for path, _ in tables.with_ids(["sample_id"], "sample_id", [name])}
         if not paths:
             return None
-        # What was derived from it, in whatever round of refinement.
-        derived = tables.listing("parents", with_rounds([f"sample:{name}"]), {tables.stem(path) for path in paths})
-        holders = tables.versions(paths) | tables.versions(derived.values())
+        # What was derived from it, in whatever round of refinement: it lies in the same part of the same source, and
+        # other sources have parts of that name, too.
+        holders, stems = tables.versions(paths), {tables.stem(path) for path in paths}
+        own = {asset.partition("/")[2] for asset, _ in holders}
+        same = [m for m in versions(manifests, "gold/", "unified/") if m.asset.partition("/")[2] in own]
+        tables = TableVersions(same, "samples")
+        derived = tables.listing("parents", with_rounds([f"sample:{name}"]), stems)
+        holders |= tables.versions(derived.values())
         return LineageSubject("sample", f"sample:{name}", frozenset(holders), frozenset([name, *derived]))
     source, _, rest = name.partition("/")
     here = [m for m in versions(manifests, "gold/", "unified/") if m.asset.partition("/")[2] == source]

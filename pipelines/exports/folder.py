@@ -20,7 +20,7 @@ from pipelines.exports.records import Picture
 from pipelines.store.files import file_sha256
 from pipelines.training_data.dataset_card import Card, Group, card_texts
 from pipelines.whole_files import put_json, whole_file
-from schemas.ids import canonical_json
+from schemas.settings import by_path
 
 RECEIPTS = ".export"
 Report = Callable[[str], None]
@@ -59,7 +59,11 @@ def open_folder(folder: Path, plan: ExportPlan, groups: Collection[Group], refus
         found, wanted = json.loads(path.read_text(encoding="utf-8")), plan.plain()
         # Another plan's parts would stand beside these as if they were one export.
         if found != wanted:
-            there, asked = _flat(found), _flat(wanted)
+            # Filters by their own names, as they are given.
+            there, asked = (
+                {name.removeprefix("settings.filters."): said[:80] for name, said in by_path(plan_).items()}
+                for plan_ in (found, wanted)
+            )
             other = [
                 f"{name} {said}, found {there.get(name)}" for name, said in asked.items() if there.get(name) != said
             ]
@@ -71,14 +75,6 @@ def open_folder(folder: Path, plan: ExportPlan, groups: Collection[Group], refus
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder}: expected no folder, an empty one or an export, found other files in it")
     put_json(path, plan.plain())
-
-
-def _flat(plain: object, name: str = "") -> dict[str, str]:
-    """The values within values of a plan, by their path."""
-    if not isinstance(plain, dict) or not plain:
-        return {name.removeprefix("settings.filters."): canonical_json(plain)[:80]}
-    inner = (_flat(value, f"{name}.{key}" if name else str(key)) for key, value in plain.items())
-    return {path: value for values in inner for path, value in values.items()}
 
 
 def export_folder(

@@ -8,9 +8,10 @@ from pipelines.exports.folder import RECEIPTS
 
 def push(folder: Path, name: str, kind: Literal["dataset", "model"]) -> str:
     """Upload all of an export but its receipts → the address of the commit. A new repository is private: who publishes
-    what came under many licences decides that by hand. Raises `ValueError` if the hub refuses it."""
+    what came under many licences decides that by hand. Raises `ValueError` if the hub refuses it or is not there."""
+    import httpx2
     from huggingface_hub import HfApi  # it takes a second to load, which only a push needs
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.errors import HFValidationError
 
     api = HfApi()
     try:
@@ -22,7 +23,7 @@ def push(folder: Path, name: str, kind: Literal["dataset", "model"]) -> str:
             ignore_patterns=[f"{RECEIPTS}/*"],
             commit_message="Export of Vesper",
         )
-    except (HfHubHTTPError, HFValidationError, OSError) as error:
-        said = str(error).strip().splitlines()[0][:300]
+    except (httpx2.HTTPError, httpx2.InvalidURL, HFValidationError, OSError) as error:
+        said = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         raise ValueError(f"--push {name}: expected {api.endpoint} to take the export, found: {said}") from error
     return str(commit.commit_url)

@@ -152,6 +152,12 @@ class Manifest:
                 return self.folder / entry.path
         raise StoreError(f"{self.asset} {self.version}: expected a file {name!r}, found none of that name")
 
+    def json_file(self, name: str) -> dict[str, Any]:
+        """What a file of JSON says, by its last name; {} if the version has none of that name."""
+        if not any(entry.path.endswith(f"/{name}") for entry in (*self.files, *self.side_files)):
+            return {}
+        return dict(json.loads(self.file(name).read_text(encoding="utf-8")))
+
     def read(self, table: str, schema: pa.Schema | None = None, columns: list[str] | None = None) -> pa.Table:
         """All parts of a table as one; empty with `schema` (or without columns) if there is no part."""
         tables = [pq.read_table(path, columns=columns) for path in self.paths(table)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from browsing import HOSTILE, browsed_store
-from corpusmaker import build_corpus, build_source, write_raw
+from corpusmaker import build_checkpoints, build_corpus, build_source, commit, write_raw
 from reviewing import Reviewer, Server, chromium, profile, run_vesper, served
 
 from generators.devices.browser import BrowserMissing, find_chromium
@@ -19,6 +19,7 @@ from quality.judges.registry import JudgeConfig, build_judge
 from quality.refinement.gold import build_gold
 from quality.refinement.rewriters import build_rewriter
 from quality.review.refusals import find_refused
+from trainer.worth import tables as worth
 
 pytestmark = pytest.mark.slow
 BROWSE = ("browse",)
@@ -116,6 +117,11 @@ def test_the_worst_samples_go_to_review_and_change_the_next_corpus(tmp_path: Pat
     write_raw(tmp_path / "raw", questions=14)
     build_source(store, tmp_path / "raw", "screenqa")
     build_corpus(store, ["screenqa"])
+    build_checkpoints(store)
+    empty = dict.fromkeys(worth.Worth.schema.names, 0) | {"treatment": "with", "control": "without"}
+    said = {"kind": worth.LEFT_OUT, "subject": "screenqa", "points": 1.25, "low": -0.5, "high": 3.0}
+    measured = empty | said | dict.fromkeys(("says", "loss_says"), "says nothing")
+    commit(store, worth.SOURCES, {}, {"worth": worth.Worth.table([measured])})
     packed = shards_of(store)
     with served("--home", store.home, command=BROWSE) as server, profile(browser) as context:
         ann = Visitor(context, server.url)
@@ -141,7 +147,14 @@ def test_the_worst_samples_go_to_review_and_change_the_next_corpus(tmp_path: Pat
             ann.page.keyboard.press("Enter")  # where it came from, and where it went
             ann.wait("() => document.querySelectorAll('#chain h3').length > 5")
             chain = ann.page.inner_text("#chain")
-            assert "raw/screenqa" in chain and "mid_training/shards" in chain and "in the mixture" in chain
+            stages = (
+                "raw/screenqa",
+                "mid_training/shards",
+                "in the mixture",
+                "checkpoints/unified@",
+                "+1.3 [-0.5, +3.0]",
+            )
+            assert [chain.find(name) for name in stages] == sorted({chain.index(name) for name in stages}), chain
             assert ann.page.inner_text("#about .verdict") and ann.page.locator("#picture img").count() == 1
             ann.page.keyboard.press("Escape")
             ann.wait("id => document.activeElement.closest('li')?.dataset.id === id", gold)

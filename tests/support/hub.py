@@ -30,8 +30,8 @@ REPO = "acme/gui"
 """The repository that most tests pull."""
 LFS_FROM_BYTES = 1000
 """Files from this size on are large ones, known by sha256, as on the hub."""
-_API = re.compile(r"/api/datasets/([^/]+/[^/]+)(?:/(revision|tree|paths-info)/([^/]+)(?:/(.*))?)?$")
-_FILE = re.compile(r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)$")
+_API = re.compile(r"/api/(?:datasets|models)/([^/]+/[^/]+)(?:/(revision|tree|paths-info)/([^/]+)(?:/(.*))?)?$")
+_FILE = re.compile(r"/(?:datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)$")
 
 
 class Hub:

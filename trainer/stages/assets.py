@@ -17,6 +17,8 @@ from trainer.settings.stages import STAGES as ENTRIES
 from trainer.settings.tree import TrainerSettings
 
 CODE_VERSION = "2"
+SETTINGS = "settings.json"
+"""A side file of a checkpoint: the settings that the version depends on, as JSON."""
 
 BROWSER_WORLDS = ("phone", "fsm", "pages/phone", "pages/desktop", "pages/web", "miniwob")
 """Worlds that a Chromium is enough for."""

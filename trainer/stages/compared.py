@@ -3,7 +3,7 @@
 import base64
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from PIL import Image
@@ -59,6 +59,10 @@ class Comparison:
     differing: int
     """Samples on which the two differ, of which `samples` shows some."""
     words: SideWords = SideWords()
+    differs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Setting or input → (the first side's, the second's) where the two differ; "" where a side doesn't set it."""
+    why: str = ""
+    """What the experiments were to find out."""
 
 
 def picture_url(encoded: bytes) -> str:

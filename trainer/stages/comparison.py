@@ -1,11 +1,13 @@
 """Two runs of one stage beside each other: figures with paired intervals, curves, samples where the answers differ."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pipelines.store import PartSpec, Store, StoreError
-from pipelines.store.manifest import Manifest
+from pipelines.store.manifest import Manifest, mainline_key
 from schemas.ids import digest
+from schemas.settings import differing
 from trainer.data.rows import light_rows, with_pictures
 from trainer.evaluation.evaluate import compare
 from trainer.modeling.batches import row_images
@@ -13,13 +15,13 @@ from trainer.runtime.tracking import FOLDER
 from trainer.settings.stage_checks import ALL_COMPARED, SAME_SAMPLES
 from trainer.settings.stages import HELDOUT
 from trainer.stages import comparison_page
-from trainer.stages.assets import CHECKPOINTS
+from trainer.stages.assets import CHECKPOINTS, SETTINGS
 from trainer.stages.compared import SAMPLES, Comparison, DifferingSample, Figure, picture_url
 from trainer.stages.compared_data import compare_mixtures, compare_verdicts
 from trainer.stages.experiments import GROUP, MAINLINE, MIXED, compared_of, names, read
 from trainer.statistics import over
 
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 MEASURES = {"grounding": ("hit", "format"), "navigation": ("step", "type", "format")}
 CURVES = ("train/loss", "train/reward", "eval/all_loss", "eval/reward")
 
@@ -36,9 +38,12 @@ def compare_sides(store: Store, first: str, second: str, stage: str = "") -> Com
             )
             raise StoreError(f"{side}: {stage} {wanted}")
     one, other = (manifest for manifest in found if manifest is not None)
+    defined = [read(store, side) if side != MAINLINE else None for side in (first, second)]
+    why = "; ".join(dict.fromkeys(side.why for side in defined if side is not None and side.why))
     if stage not in CHECKPOINTS:
         compare_data = compare_mixtures if stage == MIXED else compare_verdicts
-        return compare_data(store, stage, (first, second), (one, other))
+        said = [side.settings if side is not None else {} for side in defined]
+        return replace(compare_data(store, stage, (first, second), (one, other)), differs=differing(*said), why=why)
     a, b = (manifest.read("records").to_pylist() for manifest in (one, other))
     figures = tuple(
         # Second minus first: above 0 the experiment did better.
@@ -47,9 +52,17 @@ def compare_sides(store: Store, first: str, second: str, stage: str = "") -> Com
         if any(record["objective"] == name for record in a)
         for measure in measures
     )
-    samples, differing = _differing(store, a, b)
-    curves = _curves([_checkpoint(store, manifest, stage) for manifest in (one, other)])
-    return Comparison(stage, (first, second), (one, other), figures, curves, tuple(samples), differing)
+    samples, unlike = _differing(store, a, b)
+    made = [_checkpoint(store, manifest, stage) for manifest in (one, other)]
+    kept = [checkpoint for checkpoint in made if checkpoint is not None]
+    whole = Comparison(stage, (first, second), (one, other), figures, _curves(made), tuple(samples), unlike)
+    return replace(whole, differs=differing(*map(_made_with, kept)) if len(kept) == 2 else {}, why=why)
+
+
+def _made_with(checkpoint: Manifest) -> dict[str, Any]:
+    """Settings and inputs of a checkpoint; inputs by the mainline's name for them, whoever made them."""
+    inputs = {mainline_key(asset): f"{asset}@{version}" for asset, version in checkpoint.inputs.items()}
+    return {**checkpoint.json_file(SETTINGS), **inputs}
 
 
 def _common(store: Store, first: str, second: str) -> list[str]:
@@ -159,7 +172,7 @@ def build_comparison(store: Store) -> Manifest:
             "`vesper experiments new` or the job new_experiment begins one"
         )
     inputs = {manifest.asset: manifest.version for one in found for manifest in one.versions}
-    spec = PartSpec("comparison", digest([CODE_VERSION, inputs]))
+    spec = PartSpec("comparison", digest([CODE_VERSION, inputs, [one.why for one in found]]))
     with store.build(f"{GROUP}/comparison", code_version=CODE_VERSION, inputs=inputs, parts=[spec]) as build:
 
         def write(out: Any) -> dict[str, int]:

@@ -13,8 +13,10 @@ from trainer.stages.line_chart import line_chart
 if TYPE_CHECKING:
     from trainer.stages.compared import Comparison, DifferingSample
 
+NOT_SET = "by default"
 STYLE = (
-    "body{font:15px/1.5 system-ui;margin:2em auto;max-width:1000px;color:#1f2933}table{border-collapse:collapse}"
+    "body{font:15px/1.5 system-ui;margin:2em auto;max-width:1000px;color:#1f2933}"
+    "table{border-collapse:collapse;margin:1em 0}"
     "td,th{padding:.25em .8em;border-bottom:1px solid #dde3e9;text-align:left}td.n{text-align:right}"
     ".up{color:#15803d;font-weight:600}.down{color:#b91c1c;font-weight:600}"
     ".samples{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:1em}"
@@ -40,6 +42,12 @@ def markdown(found: Sequence[Comparison]) -> str:
     lines = []
     for one in found:
         lines.append(f"**{one.stage}: {one.sides[1]} beside {one.sides[0]}**, {one.differing} samples differ\n")
+        lines += [f"{markdown_text(one.why)}\n"] if one.why else []
+        if one.differs:
+            lines.append(f"| made with | {one.sides[0]} | {one.sides[1]} |\n|---|---|---|")
+            rows = ((name, *pair) for name, pair in one.differs.items())
+            lines += [f"| {' | '.join(markdown_text(cell or NOT_SET, 120) for cell in row)} |" for row in rows]
+            lines.append("")
         lines.append(f"| | | {one.sides[0]} | {one.sides[1]} | difference | n |\n|---|---|---|---|---|---:|")
         for figure in one.figures:
             cells = (
@@ -66,8 +74,14 @@ def interval_text(value: Mapping[str, Any]) -> str:
 def _section(one: Comparison) -> Iterator[str]:
     first, second = map(html.escape, one.sides)
     yield f"<h2>{html.escape(one.stage)}: {second} beside {first}</h2>"
+    yield f"<p>{html.escape(one.why)}</p>" if one.why else ""
     said = " and ".join(f"<code>{html.escape(f'{m.asset}@{m.version}')}</code>" for m in one.versions)
     yield f"<p>{said}; differences are paired, over the same samples, with 95 % intervals.</p>"
+    if one.differs:
+        yield f"<table><tr><th>made with<th>{first}<th>{second}</tr>"
+        for name, pair in one.differs.items():
+            yield f"<tr>{''.join(f'<td>{html.escape(cell or NOT_SET)}' for cell in (name, *pair))}</tr>"
+        yield "</table>"
     yield f"<table><tr><th><th><th>{first}<th>{second}<th>difference<th>n</tr>"
     for figure in one.figures:
         difference = figure.difference

@@ -27,13 +27,11 @@ from trainer.runtime.report_to import reporting
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.stages import BASE, CORPUS, STAGES
 from trainer.settings.tree import TrainerSettings
-from trainer.stages.assets import CODE_VERSION, asset_of, checkpoint_folder, inputs_of
+from trainer.stages.assets import CODE_VERSION, SETTINGS, asset_of, checkpoint_folder, inputs_of
 from trainer.stages.context import Context, StageResult
 from trainer.stages.experiments import Experiment
 from trainer.stages.settings import ranks_of, stage_settings, weights_folder
 
-SETTINGS = "settings.json"
-"""A side file: the settings that the version depends on, as JSON."""
 EVALUATION = "trainer.stages.evaluation:evaluation"
 """Function of all `evaluations/<stage>`."""
 

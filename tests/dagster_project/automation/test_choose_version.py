@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import corpusmaker
 import dagster as dg
 import pytest
 from goldmaker import gold
@@ -12,6 +13,7 @@ from dagster_project.assets.resources import StoreResource
 from dagster_project.automation.choose_version import compare_versions, promote_version, roll_back_version
 from pipelines.store import PartSpec, Store
 from pipelines.store.choose_version import named_version
+from pipelines.training_data.shards import build_shards
 
 ASSET = "checkpoints/unified"
 
@@ -87,3 +89,20 @@ def test_a_difference_stands_on_the_run_and_on_the_asset(store: Store, instance:
     assert record.asset_observation is not None
     page = record.asset_observation.metadata["difference"].value
     assert f"**gold/toy@{before.version} → gold/toy@{after.version}**" in str(page) and "| entered |" in str(page)
+
+
+def test_two_checkpoints_are_compared_on_their_own_page_by_their_data_and_settings(
+    store: Store, instance: dg.DagsterInstance
+) -> None:
+    gold(store, count=3)
+    shards = build_shards(store, ["toy"])
+    told = [b'{"midtrain":{"learning_rate":%s},"seed":1}' % rate for rate in (b"0.1", b"0.2")]
+    inputs = {shards.asset: shards.version}
+    before, after = (corpusmaker.commit(store, ASSET, inputs, files={"settings.json": one}).version for one in told)
+    words = {"before": f"{ASSET}@{before}", "after": "unified"}
+    assert run(compare_versions, "compare_two", store, instance, **words).success and after != before
+    [record] = instance.fetch_observations(dg.AssetKey(["checkpoints", "unified"]), limit=5).records
+    assert record.asset_observation is not None
+    page = str(record.asset_observation.metadata["difference"].value)
+    assert "0 left, 0 entered, 0 changed" in page and "seed" not in page
+    assert "| midtrain.learning_rate | 0.1 | 0.2 |" in page

@@ -10,17 +10,22 @@ from pathlib import Path
 
 import pytest
 from corpusmaker import build_checkpoints, commit, light_source, light_tasks
+from hub import go_online
 from hub_uploads import HubTakingUploads, serve_uploads
 
 from dagster_project import cli
+from pipelines.exports.push import push
 from pipelines.store import Store
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 
 LOAD = """
-import json, sys, datasets
+import json, sys, datasets, huggingface_hub
+from pathlib import Path
 data = datasets.load_dataset(sys.argv[1], split="train")
-print(json.dumps([len(data), data[0]["messages"][-1]["role"], data[0]["images"][0].size]))
+model = Path(huggingface_hub.snapshot_download(sys.argv[2]))
+weights = (model / "model.safetensors").read_bytes().decode()
+print(json.dumps([len(data), data[0]["messages"][-1]["role"], data[0]["images"][0].size, weights]))
 """
 
 
@@ -124,36 +129,53 @@ def test_what_the_licence_policy_refuses_is_not_exported(
     assert export(home, "corpus", "--to", "trl", tmp_path / "out") == 0
 
 
-def test_a_push_puts_the_export_on_a_hub_and_datasets_loads_it(home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("http://127.0.0.1:1", "Connection refused"),
+        ("", "Request URL is missing an 'http://' or 'https://' protocol"),
+        ("http://127.0.0.1:x", "Invalid port"),
+    ],
+)
+def test_a_hub_that_cannot_be_reached_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, said: str
+) -> None:
+    go_online(monkeypatch)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+    (tmp_path / "README.md").write_text("a card")
+    with pytest.raises(ValueError, match="--push acme/gui: expected .* to take the export, found: ") as found:
+        push(tmp_path, "acme/gui", "dataset")
+    assert said in str(found.value) and len(str(found.value).splitlines()) == 1
+
+
+def test_a_push_puts_the_export_on_a_hub_where_it_is_loaded(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     hub = HubTakingUploads()
     with serve_uploads(hub) as url:
-        environment = {**os.environ, "HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "hf"), "HF_TOKEN": "hf_test"}
-        environment |= {
-            "HF_HUB_OFFLINE": "0",
-            "HF_DATASETS_OFFLINE": "0",
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-        }
-
-        def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-            whole = [sys.executable, *map(str, command)]
-            return subprocess.run(whole, env=environment, capture_output=True, text=True, timeout=200, check=False)
-
-        vesper = ("-m", "dagster_project.cli", "export")
-        words = ("--to", "hub", "--store", home, "--push")
-        done = run(*vesper, "corpus", *words, "acme/gui", tmp_path / "corpus")
-        assert done.returncode == 0, done.stderr
+        go_online(monkeypatch)
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
+        monkeypatch.setenv("HF_TOKEN", "hf_test")
+        assert export(home, "corpus", "--to", "hub", "--push", "acme/gui", tmp_path / "corpus") == 0
         files = hub.repositories["acme/gui"][-1][1]
         ours = {name for name in files if not name.startswith(".git")}
         assert ours == {"README.md", "LICENSES.md", "data/train-00000.parquet"}
-        loaded = run("-c", LOAD, "acme/gui")
-        assert loaded.returncode == 0, loaded.stderr
-        rows, role, size = json.loads(loaded.stdout.splitlines()[-1])
-        assert rows > 20 and role == "assistant" and size == [96, 64]
-        assert run(*vesper, "checkpoint", *words, "acme/agent", tmp_path / "model").returncode == 0
+        assert export(home, "checkpoint", "--to", "hub", "--push", "acme/agent", tmp_path / "model") == 0
         assert {"config.json", "model.safetensors", "README.md"} <= set(hub.repositories["acme/agent"][-1][1])
         assert [one["visibility"] for one in hub.made] == ["private", "private"]
+
+        # as somebody else who has nothing of ours: a process of its own, since `datasets` reads its settings once
+        environment = {**os.environ, "HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "0"}
+        environment |= {"HF_DATASETS_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+        command = [sys.executable, "-c", LOAD, "acme/gui", "acme/agent"]
+        loaded = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+        assert loaded.returncode == 0, loaded.stderr
+        rows, role, size, weights = json.loads(loaded.stdout.splitlines()[-1])
+        assert rows > 20 and role == "assistant" and size == [96, 64] and weights == "w" * 2000
+
         hub.refuses = "you may not write here"
-        refused = run(*vesper, "corpus", *words, "acme/other", tmp_path / "corpus")
-        assert refused.returncode == 2 and "--push acme/other: expected" in refused.stderr
-        assert len(refused.stderr.splitlines()) == 1
+        capsys.readouterr()
+        assert export(home, "corpus", "--to", "hub", "--push", "acme/other", tmp_path / "corpus") == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert "--push acme/other: expected" in line

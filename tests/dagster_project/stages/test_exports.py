@@ -51,6 +51,10 @@ def test_a_stage_makes_its_asset_of_scanned_shards_only(tmp_path: Path) -> None:
     assert made.asset == "exports/ms_swift" and made.checks_passed
     card = (made.directory / "README.md").read_text()
     assert "| objective | vqa" in card and "grounding" not in card.partition("| of |")[2]
+    denying = Deployment.parsed({**SAID, "licences": {"deny": ["CC0*"]}})
+    with pytest.raises(ValueError, match="source toy: licence 'CC0-1.0' is denied by the deployment's policy"):
+        stage.run(StageWork(store, denying))
+    assert store.require("exports/ms_swift").version == made.version
     commit(store, "fingerprints/screenspot", {})
     with pytest.raises(StoreError, match="hygiene/shard_scan has not passed it"):
         stage.run(StageWork(store, deployment))
