@@ -159,7 +159,8 @@ def compare(manifests: Manifests, before: str, after: str) -> Diff:
     before_after = [[name_of((manifest.asset, manifest.version)) for manifest in side] for side in (old, new)]
     named = (manifests.start(word).manifest for word in (before, after))
     made_with = (manifest.json_file(SETTINGS) if manifest is not None else {} for manifest in named)
-    return Diff(*before_after, len(shared), changes, *_above(*versions), differing(*made_with))
+    inputs, code = _above(*versions)
+    return Diff(before_after[0], before_after[1], len(shared), changes, inputs, code, differing(*made_with))
 
 
 def corpus(manifests: Manifests, word: str) -> list[Manifest]:

@@ -119,7 +119,7 @@ def test_the_worst_samples_go_to_review_and_change_the_next_corpus(tmp_path: Pat
     build_corpus(store, ["screenqa"])
     build_checkpoints(store)
     empty = dict.fromkeys(worth.Worth.schema.names, 0) | {"treatment": "with", "control": "without"}
-    said = {"kind": worth.LEFT_OUT, "subject": "screenqa", "points": 1.25, "low": -0.5, "high": 3.0}
+    said = {"kind": worth.LEFT_OUT, "subject": "screenqa", "points": 1.5, "low": -0.5, "high": 3.0}
     measured = empty | said | dict.fromkeys(("says", "loss_says"), "says nothing")
     commit(store, worth.SOURCES, {}, {"worth": worth.Worth.table([measured])})
     packed = shards_of(store)
@@ -147,14 +147,9 @@ def test_the_worst_samples_go_to_review_and_change_the_next_corpus(tmp_path: Pat
             ann.page.keyboard.press("Enter")  # where it came from, and where it went
             ann.wait("() => document.querySelectorAll('#chain h3').length > 5")
             chain = ann.page.inner_text("#chain")
-            stages = (
-                "raw/screenqa",
-                "mid_training/shards",
-                "in the mixture",
-                "checkpoints/unified@",
-                "+1.3 [-0.5, +3.0]",
-            )
-            assert [chain.find(name) for name in stages] == sorted({chain.index(name) for name in stages}), chain
+            stages = ("raw/screenqa", "in the mixture", "mid_training/shards/", "checkpoints/unified@", "+1.5 [-0.5")
+            places = [chain.find(name) for name in stages]
+            assert places == sorted(places) and min(places) >= 0, chain
             assert ann.page.inner_text("#about .verdict") and ann.page.locator("#picture img").count() == 1
             ann.page.keyboard.press("Escape")
             ann.wait("id => document.activeElement.closest('li')?.dataset.id === id", gold)
