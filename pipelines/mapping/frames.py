@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pipelines.mapping.adapter import RecordScreen
-from pipelines.mapping.items import ItemError
+from pipelines.mapping.items import ItemError, is_number, plain_number
 
 MISFIT = "image_misfit"
 MAX_SIDE_PX = 100_000
@@ -11,11 +11,12 @@ MAX_SIDE_PX = 100_000
 
 
 def whole_sides(size: object) -> tuple[int, int] | None:
-    """(width, height) in px of two positive whole numbers, which tools that know no ints with nulls write as floats;
-    None of anything else."""
+    """(width, height) in px of two positive whole numbers, which some tools write as floats or as text; None of
+    anything else."""
     if not isinstance(size, list | tuple) or len(size) != 2:
         return None
-    sides = [int(side) for side in size if type(side) in (int, float) and 0 < side <= MAX_SIDE_PX and side == int(side)]
+    found = [side for side in map(plain_number, size) if is_number(side)]
+    sides = [int(side) for side in found if 0 < side <= MAX_SIDE_PX and side == int(side)]
     return (sides[0], sides[1]) if len(sides) == 2 else None
 
 

@@ -1,7 +1,10 @@
 """What adapters share: an item that can't be mapped, notices beside the items, the box under a point, split lists."""
 
+import base64
+import contextlib
 import functools
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +17,9 @@ from schemas.actions import Action
 from schemas.coordinates import OffScreen, contains
 
 T = TypeVar("T")
+MIN_BASE64 = 90
+"""Letters of base64 below which there is no picture: the smallest PNG has 67 bytes."""
+_NUMERAL = re.compile(r"-?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 
 
 class ItemError(ValueError):
@@ -49,10 +55,21 @@ def refusing(items: int) -> Iterator[None]:
 
 
 def picture_bytes(cell: object) -> bytes | None:
-    """The encoded picture of a parquet cell: `{"bytes": ..., "path": ...}` as `datasets` writes it, or a plain binary
-    column as other tools do; None if it holds none."""
+    """The encoded picture of a cell: `{"bytes": ..., "path": ...}` as `datasets` writes it; or as other tools do, a
+    plain binary column, its bytes as numbers, base64 (behind `data:…,` or not), a list of one of these; None if it
+    holds none."""
     data = cell.get("bytes") if isinstance(cell, Mapping) else cell
-    return bytes(data) if isinstance(data, bytes | bytearray) else None
+    if isinstance(data, list) and len(data) == 1:
+        return picture_bytes(data[0])
+    with contextlib.suppress(ValueError, TypeError):  # a text that is no base64, numbers that are no bytes
+        if isinstance(data, bytes | bytearray | list):
+            return bytes(data) or None
+        # A short text is a name, and every name of letters could be base64.
+        if isinstance(data, str) and len(data) >= MIN_BASE64:
+            head, comma, rest = data[:100].partition(",")
+            coded = data[len(head) + 1 :] if comma and head.startswith("data:") else data
+            return base64.b64decode("".join(coded.split()), validate=True)
+    return None
 
 
 def smallest_box(elements: Sequence[Mapping[str, Any]], action: Action) -> list[float] | None:
@@ -69,6 +86,11 @@ def smallest_box(elements: Sequence[Mapping[str, Any]], action: Action) -> list[
 def is_text(value: str) -> bool:
     """Whether a string is Unicode text: JSON can smuggle in lone surrogates, which no table can hold."""
     return not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def plain_number(value: object) -> object:
+    """A number that a tool wrote as text ("200") as the number; anything else as it is."""
+    return float(value) if isinstance(value, str) and _NUMERAL.fullmatch(value) else value
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

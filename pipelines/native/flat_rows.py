@@ -124,7 +124,9 @@ class FlatRowAdapter(Adapter, ABC):
         except ItemError as error:
             # Pictures would fill the quarantine; a path is kept.
             native = {
-                name: value for name, value in row.items() if name != self.columns.picture or isinstance(value, str)
+                name: value
+                for name, value in row.items()
+                if not (name == self.columns.picture and picture_bytes(value))
             }
             builder.reject(error.reason, native=native, native_index=0, word=error.word, detail=error.detail)
         return notices(builder.finish(), unknown_fields(row, self.columns.known))

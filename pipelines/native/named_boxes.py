@@ -12,7 +12,7 @@ from typing import Any
 
 from pipelines.mapping.adapter import Mapped, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
-from pipelines.mapping.items import ItemError, is_number, is_text, notices, unknown_fields
+from pipelines.mapping.items import ItemError, is_number, is_text, notices, plain_number, unknown_fields
 from schemas.coordinates import OffScreen, ScreenBox, screen_box
 
 AMBIGUOUS = "ambiguous_name"
@@ -38,7 +38,7 @@ def unit_box(value: object, size: tuple[float, float], word: str) -> ScreenBox:
 
     What hangs over by a little is cut off (`schemas.coordinates.screen_box`).
     """
-    numbers = list(value) if isinstance(value, list | tuple) else []
+    numbers: list[Any] = [plain_number(side) for side in value] if isinstance(value, list | tuple) else []
     if len(numbers) != 4 or not all(map(is_number, numbers)):
         raise ItemError("bad_box", f"expected four numbers, found {value!r:.80}", word)
     left, top, right, bottom = (float(number) for number in numbers)

@@ -28,6 +28,7 @@ from pipelines.native import json_array
 ItemCount = Callable[[str], int]
 IdOf = Callable[[Any], str | None]
 BOM = "\ufeff"
+_BOM_UTF8 = BOM.encode()
 """The byte order mark that some editors and exports put before UTF-8."""
 FIRST_LINE_BYTES = 64 << 20
 SHOWN_CHARS = 2000
@@ -112,11 +113,10 @@ def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = o
     try:
         with _open(raw, file) as lines:
             for number, line in enumerate(_lines_of(lines, piece), before + 1):
-                if line.strip():
-                    text = text_of(line) if number == 1 else line.decode("utf-8", "backslashreplace")
-                    # A last line without its end was cut.
+                if line.removeprefix(_BOM_UTF8).strip():
+                    # A last line without its end was cut. Files put behind each other have a mark before each.
                     ended = line.endswith(b"\n")
-                    yield _json(file, f"line {number}", text, ended=ended, of_id=of_id, count=count)
+                    yield _json(file, f"line {number}", text_of(line), ended=ended, of_id=of_id, count=count)
     except (EOFError, OSError, zlib.error) as error:
         # Of a plain file it is an error of the disk, not of its content.
         if not file.endswith(".gz"):

@@ -235,7 +235,8 @@ def _picture(row: Row, form: Form, pictures: RawPictures) -> tuple[str | None, b
             data = picture_bytes(cell)
             path = cell.get("path") if isinstance(cell, Mapping) else None
             name = name or (path if isinstance(path, str) else None)
-            return (name, data, None) if data is not None else (name, None, "picture_missing")
+            if data is not None:
+                return name, data, None
     if name is None:
         return None, None, "picture_missing"
     return pictures.find(form.picture_names(row, name) if form.picture_names else name)

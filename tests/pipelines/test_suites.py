@@ -66,6 +66,9 @@ def test_screenspot_in_its_three_conventions(tmp_path: Path) -> None:
         }
     )
     pq.write_table(table, tmp_path / "hub.parquet")
+    # as `datasets` writes a picture that stayed a file
+    names = table.set_column(3, "image", pa.array([{"bytes": None, "path": "pc_1.png"}]))
+    pq.write_table(names, tmp_path / "names.parquet")
     webnative.write(tmp_path / "images/pc_1.png", PNG)
     items, bad = read(tmp_path, "screenspot")
     assert not bad and sorted(items) == [
@@ -73,6 +76,7 @@ def test_screenspot_in_its_three_conventions(tmp_path: Path) -> None:
         "converted/row-0:action",
         "converted/row-0:description",
         "hub/row-0",
+        "names/row-0",
         "screenspot_desktop/row-0",
     ]
     for item in items.values():

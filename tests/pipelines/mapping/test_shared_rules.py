@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from webnative import png
 from pipelines import sources
 from pipelines.mapping.adapter import Raw, Record
 from pipelines.mapping.builders import EpisodeBuilder
-from pipelines.mapping.items import ItemError
+from pipelines.mapping.frames import whole_sides
+from pipelines.mapping.items import ItemError, picture_bytes
 from pipelines.mapping.record_error import with_fields
 from pipelines.native import guicourse, named_boxes
 from pipelines.store import Store
@@ -62,6 +64,42 @@ def test_an_overhang_is_said_in_the_provenance_and_nul_is_left_out_of_texts(tmp_
 
 
 NUMBER = {"amex": "step_id", "learngui": "step_id", "gui_odyssey": "step", "agentnet": "index"}
+
+
+PICTURE = png(40, 20)
+BASE64 = base64.b64encode(PICTURE).decode()
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        PICTURE,
+        {"bytes": PICTURE, "path": None},
+        {"bytes": BASE64, "path": "a.png"},
+        list(PICTURE),
+        BASE64,
+        BASE64.replace("A", "A\n"),
+        f"data:image/png;base64,{BASE64}",
+        [{"bytes": PICTURE}],
+    ],
+)
+def test_a_cell_is_the_picture_in_whichever_form_a_tool_wrote_it(cell: object) -> None:
+    assert picture_bytes(cell) == PICTURE
+
+
+@pytest.mark.parametrize(
+    "cell", [None, "a.png", "a" * 60, "/somewhere/" * 20 + ".png", {"path": "a.png"}, [], [300], [[]]]
+)
+def test_a_name_of_a_picture_is_none(cell: object) -> None:
+    assert picture_bytes(cell) is None
+
+
+def test_numbers_that_a_tool_wrote_as_text_are_numbers() -> None:
+    assert whole_sides(["200", "100.0"]) == whole_sides([200.0, 100]) == (200, 100)
+    assert [whole_sides(["200", odd]) for odd in ("", "-1", "0.5", "1e2", "NaN", "٣", True, "9999999999")] == [None] * 8
+    assert named_boxes.unit_box(["20", "20", "80.0", 60], (200, 100), "x") == (100, 200, 400, 600)
+    with pytest.raises(ItemError, match="expected four numbers"):
+        named_boxes.unit_box(["20", "20", "80", "wide"], (200, 100), "x")
 
 
 @pytest.mark.parametrize("source", NUMBER)

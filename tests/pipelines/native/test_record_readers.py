@@ -105,6 +105,13 @@ def test_lines_behind_a_blank_one_under_the_ending_of_documents_are_read(tmp_pat
     assert [one.payload for one in json_list(Raw(tmp_path), "a.json") if isinstance(one, Record)] == ROWS
 
 
+def test_files_put_behind_each_other_have_a_byte_order_mark_before_each(tmp_path: Path) -> None:
+    one = b'\xef\xbb\xbf{"a": 1}\n'
+    (tmp_path / "x.jsonl").write_bytes(one + b"\xef\xbb\xbf\n" + one)
+    found = list(json_lines(Raw(tmp_path), "x.jsonl"))
+    assert [isinstance(record, Record) and record.payload for record in found] == [{"a": 1}] * 2
+
+
 def test_a_bad_row_of_csv_costs_itself_and_a_long_cell_nothing(tmp_path: Path) -> None:
     long, stray = "x" * 200_000, '"a\\"b"'
     (tmp_path / "a.csv").write_text(f'id,text,new\n1,"{long}",\n\n2,{stray},\n3,c,\n4,"open,\n5,e,\n6,f,\n')
