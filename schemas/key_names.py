@@ -1,5 +1,7 @@
 """One name for each key, whatever a dataset, a model or a person calls it."""
 
+import re
+
 MODIFIERS = frozenset({"alt", "ctrl", "meta", "shift"})
 ENTER = "enter"
 _KEYS = """
@@ -13,10 +15,11 @@ enter: kpenter numpadenter return
 esc: escape
 insert: ins
 left: arrowleft leftarrow
-meta: cmd command super win windows ⌘
-pagedown: pagedn pgdn pgdown
+menu: apps contextmenu
+meta: cmd command os super win windows ⌘
+pagedown: next pagedn pgdn pgdown
 pageup: pgup prior
-prtsc: printscreen printscrn prntscrn prtscn prtscr
+prtsc: print printscreen printscrn prntscrn prtscn prtscr
 right: arrowright rightarrow
 shift: ⇧
 space: spacebar
@@ -25,8 +28,14 @@ up: arrowup uparrow
 -: minus
 =: equal equals
 ,: comma
-.: period
+.: dot period
 /: slash
+;: semicolon
+': apostrophe quote
+[: bracketleft
+]: bracketright
+\\: backslash
+`: backquote backtick grave
 """
 """A key's name, then what else it is called."""
 _ALIASES = {"\n": "enter", "\r": "enter", "\t": "tab", " ": "space"}
@@ -40,6 +49,10 @@ _SIDES = {
 """A modifier of one side, as pyautogui (`ctrlleft`), X11 (`Control_L`) and people (`left shift`) say it."""
 
 
+_PREFIX = re.compile(r"^(?:(?:keycode|keys?\.)(?=.)|key(?=[a-z]$)|(?:digit|num|numpad|kp)(?=[0-9]$))")
+"""Before a name as code writes it: `Key.ctrl_l`, `KEYCODE_ENTER`, `KeyC`, `Digit1`, and a digit's second key."""
+
+
 def key_name(said: str) -> str:
     """The name of a key: `Return` → `enter`, `Control` and `ctrlleft` → `ctrl`, `ArrowDown` → `down`; case, blanks,
     `_` and `-` within a name don't count. A single character is its own name, a name that isn't known stays as it is,
@@ -50,6 +63,7 @@ def key_name(said: str) -> str:
     name = said.strip().lower().replace("_", "").replace("-", "").replace(" ", "")
     if len(name) < 2:  # a mark among blanks
         return name or said
+    name = _PREFIX.sub("", name, count=1)
     name = _SIDES.get(name, name)
     return _ALIASES.get(name, name)
 
