@@ -128,6 +128,7 @@ async def _pwd(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
     return Output(b"/\n")
 
 
+NO_JAVA = "this phone is emulated and runs no Java; `input`, `uiautomator dump` and `screencap` work without it"
 COMMANDS: dict[str, Command] = {
     "echo": _echo,
     "false": _false,
@@ -233,6 +234,9 @@ async def _run_words(phone: EmulatedPhone, words: list[str], stdin: bytes, sessi
         step.exits = False
         return step
     command = COMMANDS.get(name)
+    if command is None and name.startswith("app_process"):
+        # So do clients that bring a server of their own: uiautomator2, Appium, scrcpy.
+        return Output().fail(f"{name}: {NO_JAVA}", 1)
     if command is None:
         return Output().fail(f"/system/bin/sh: {words[0]}: inaccessible or not found", 127)
     try:

@@ -182,6 +182,11 @@ def test_the_harness_resets_and_tells_only_where_there_is_one(shell: Shell) -> N
         ("true && echo a && false", "a\n", 1),
         ("echo abc > /sdcard/f; echo d >> /sdcard/f; cat < /sdcard/f", "abc\nd\n", 0),
         ("foo 2>/dev/null || echo no", "no\n", 0),
+        (
+            "CLASSPATH=/data/local/tmp/own.jar app_process / org.example.Main 2>&1 | grep -c 'runs no Java'",
+            "1\n",
+            0,
+        ),
         ("foo 2>&1 | grep found", "/system/bin/sh: foo: inaccessible or not found\n", 0),
         ("echo a | grep b", "", 1),
         ("echo hello | base64 | base64 -d", "hello\n", 0),
