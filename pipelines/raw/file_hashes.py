@@ -1,7 +1,6 @@
 """sha256 of native files, each read once and on all cores; whoever reads a small one next gets the bytes from here."""
 
 import hashlib
-import json
 import os
 import threading
 import time
@@ -10,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pipelines.engines.cores import usable_cores
-from pipelines.store import put_text
 from pipelines.store.files import file_sha256
+from pipelines.store.remembered import remember, remembered
 
 _SMALL = 1 << 20
 _RECENT_BYTES = 64 << 20
@@ -69,7 +68,7 @@ class FileHashes:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: dict[str, list[int | str]] = json.loads(path.read_text()) if path.exists() else {}
+        self._known: dict[str, list[int | str]] = remembered(path) or {}
 
     def sha256(self, path: str | Path) -> str:
         """Hash of a file, from memory if it is the file that it was."""
@@ -105,7 +104,7 @@ class FileHashes:
 
     def save(self) -> None:
         """Keep what was seen for the next run. Several processes may do so at once."""
-        put_text(self._path, json.dumps(self._known))
+        remember(self._path, self._known)
 
 
 def _on_all_cores(function: Callable[[str], str], names: Sequence[str]) -> list[str]:

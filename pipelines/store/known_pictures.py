@@ -4,12 +4,13 @@
     <home>/cache/pictures/<version>/ab.pixels   records of the digest of raw pixels, or of a picture that isn't
                                                 plain → sha256 of their PNG
 
-Files of fixed-size records, by the first two hex digits; workers append whole records, so several may write at once,
-and a record that was cut by a kill is passed over. What is looked up is a function of the bytes alone: an entry that
-got lost costs one decoding.
+Files of fixed-size records, by the first two hex digits; workers append whole records, so several may write at once. A
+record that was cut by a kill, or in which a bit rotted, is passed over. What is looked up is a function of the bytes
+alone: an entry that got lost costs one decoding.
 """
 
 import contextlib
+import zlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -18,8 +19,10 @@ import numpy as np
 
 from pipelines.store.images import ENDINGS, MAX_PIXELS, MAX_SIDE_PX, ImageInfo
 
-_INFO = np.dtype([("sha", "u8", 4), ("width", "u4"), ("height", "u4"), ("phash", "u8"), ("kind", "u8")])
-_PIXELS = np.dtype([("key", "u8", 4), ("sha", "u8", 4)])
+_CHECK = ("check", "u8")
+"""CRC of what stands before it in a record: a width in which a bit rotted would move every box of its picture."""
+_INFO = np.dtype([("sha", "u8", 4), ("width", "u4"), ("height", "u4"), ("phash", "u8"), ("kind", "u8"), _CHECK])
+_PIXELS = np.dtype([("key", "u8", 4), ("sha", "u8", 4), _CHECK])
 _FLUSH = 1024
 """Records held before they are written: what a killed part may decode again."""
 
@@ -28,7 +31,7 @@ class KnownPictures:
     """Verified pictures of a store. `screens` is its folder of pictures, `folder` holds the records."""
 
     def __init__(self, folder: Path, screens: Path) -> None:
-        self._folder = folder / f"2-{MAX_PIXELS}-{MAX_SIDE_PX}"  # other limits or rules verify anew
+        self._folder = folder / f"3-{MAX_PIXELS}-{MAX_SIDE_PX}"  # other limits or rules verify anew
         self._screens = screens
         self._new: dict[str, ImageInfo] = {}
         self._new_pixels: dict[str, str] = {}
@@ -75,11 +78,11 @@ class KnownPictures:
             row = np.zeros(1, _INFO)
             row["sha"], row["width"], row["height"] = _words(sha256), info.width_px, info.height_px
             row["phash"], row["kind"] = info.phash, ENDINGS.index(info.ext)
-            files.setdefault(f"{sha256[:2]}.info", []).append(row.tobytes())
+            files.setdefault(f"{sha256[:2]}.info", []).append(_checked(row))
         for key, sha256 in self._new_pixels.items():
             row = np.zeros(1, _PIXELS)
             row["key"], row["sha"] = _words(key), _words(sha256)
-            files.setdefault(f"{key[:2]}.pixels", []).append(row.tobytes())
+            files.setdefault(f"{key[:2]}.pixels", []).append(_checked(row))
         if files:
             self._folder.mkdir(parents=True, exist_ok=True)
         for name, rows in files.items():
@@ -101,9 +104,16 @@ class KnownPictures:
         wanted = _words(key)
         # By the first 8 bytes of the hash, then by all 32 of the few that agree.
         for place in np.flatnonzero(table[field][:, 0] == wanted[0]):
-            if (table[field][place] == wanted).all():
+            data = table[place].tobytes()
+            if (table[field][place] == wanted).all() and _checked(table[place : place + 1].copy()) == data:
                 return table[place]
         return None
+
+
+def _checked(row: np.ndarray) -> bytes:
+    """A record with its check."""
+    row["check"] = zlib.crc32(row.tobytes()[: -row.dtype["check"].itemsize])
+    return row.tobytes()
 
 
 def _words(sha256: str) -> np.ndarray:

@@ -7,7 +7,6 @@ where a row group of parquet ends, or a line.
 """
 
 import hashlib
-import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 
 from pipelines.mapping.adapter import Adapter, Raw
 from pipelines.mapping.raw_files import Piece
-from pipelines.store import put_text
+from pipelines.store.remembered import remember, remembered
 from schemas.ids import digest
 
 LEAST_FILE_BYTES = 16 << 10
@@ -176,7 +175,7 @@ class LinePieces:
     def __init__(self, path: Path, hashes: Mapping[str, str]) -> None:
         """`path`: where it is remembered; `hashes`: sha256 of files by their paths."""
         self._path, self._hashes = path, hashes
-        self._known: dict[str, list[list[int]]] = json.loads(path.read_text()) if path.exists() else {}
+        self._known: dict[str, list[list[int]]] = remembered(path) or {}
 
     def __call__(self, path: str, target: int) -> list[Piece]:
         """Pieces of about `target` bytes, each of whole lines; none of a file that can't be read."""
@@ -186,7 +185,7 @@ class LinePieces:
         key = f"{self._hashes[path]} {target}"
         if key not in self._known:
             self._known[key] = list(_line_pieces(path, target))
-            put_text(self._path, json.dumps(self._known))
+            remember(self._path, self._known)
         return [Piece(*one) for one in self._known[key]]
 
 

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from pipelines.store.frozen import MANIFEST, POINTER, frozen_digest
 from pipelines.takedown.tables import SearchTerms, matches
 from pipelines.takedown.withdrawn import TakenDown
-from quality.evidence.embedding import VectorCache
+from quality.evidence.embedding import VectorCache, read_segment
 from quality.model_client.errors import ModelError
 from quality.review.marks import marks_path
 from quality.review.verdict_store import answers_path
@@ -77,19 +77,18 @@ def _forget_vectors(folder: Path, taken: TakenDown) -> int:
     gone = taken.texts | {sha[:32] for sha in taken.screens}
     count = 0
     for listing in sorted(folder.glob("*.keys")):
-        keys = listing.read_text().split()
+        keys, vectors = read_segment(listing)
         stays = [place for place, key in enumerate(keys) if key not in gone]
         if len(stays) == len(keys):
             continue
-        vectors = np.load(listing.with_suffix(".npy"), mmap_mode="r")
         count += len(keys) - len(stays)
-        # A segment that was cut off has lost its order: its vectors are made again instead.
-        if stays and len(vectors) == len(keys):
+        # A segment that was damaged has lost its order: its vectors are made again instead.
+        if stays and vectors is not None:
             VectorCache(folder).put([keys[place] for place in stays], np.asarray(vectors[stays]))
         # A mapped file can't be removed everywhere while it is open.
         del vectors
         listing.unlink()
-        listing.with_suffix(".npy").unlink()
+        listing.with_suffix(".npy").unlink(missing_ok=True)
     return count
 
 

@@ -7,6 +7,7 @@ one fixed size (a short batch is filled up). That is also faster than padding: n
 
 import hashlib
 import math
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
@@ -32,17 +33,35 @@ def normalise(text: str) -> str:
     return " ".join(text.split())
 
 
+def _check(vectors: np.ndarray) -> str:
+    # The kind of numbers, too: of it the header tells.
+    return f"crc32:{zlib.crc32(np.ascontiguousarray(vectors), zlib.crc32(vectors.dtype.str.encode())):08x}"
+
+
+def read_segment(listing: Path) -> tuple[list[str], np.ndarray | None]:
+    """The keys in a `.keys` file, and the vectors beside it; None where these aren't what was written (those of an
+    earlier checkout have no check)."""
+    keys = listing.read_text("utf-8", "replace").split()
+    check = keys.pop() if keys and keys[-1].startswith("crc32:") else None
+    try:
+        vectors = np.load(listing.with_suffix(".npy"), mmap_mode="r")
+    except Exception:  # numpy parses the header as Python, so damage raises anything
+        return keys, None
+    sound = len(keys) == len(vectors) and check in (None, _check(vectors))
+    return keys, vectors if sound else None
+
+
 class VectorCache:
-    """Vectors by content on disk: pairs of `<name>.npy` (float32) and `<name>.keys`, the latter written last."""
+    """Vectors by content on disk: pairs of `<name>.npy` (float32) and `<name>.keys`, which is written last and ends in
+    a check of the former."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._where: dict[str, tuple[np.ndarray, int]] = {}
         # A pair counts once its `.keys` is there, which is written last.
         for listing in sorted(folder.glob("*.keys")):
-            keys = listing.read_text().split()
-            vectors = np.load(listing.with_suffix(".npy"), mmap_mode="r")
-            if len(keys) == len(vectors):  # a damaged pair is embedded again
+            keys, vectors = read_segment(listing)
+            if vectors is not None:  # a damaged pair is embedded again
                 self._where.update({key: (vectors, row) for row, key in enumerate(keys)})
 
     def __contains__(self, key: str) -> bool:
@@ -58,7 +77,7 @@ class VectorCache:
         with whole_file(self.folder / f"{name}.npy") as part, part.open("wb") as stream:
             np.save(stream, vectors)
         with whole_file(self.folder / f"{name}.keys") as part:
-            part.write_bytes("\n".join(keys).encode())
+            part.write_bytes("\n".join([*keys, _check(vectors)]).encode())
         self._where.update({key: (vectors, row) for row, key in enumerate(keys)})
 
 

@@ -24,6 +24,7 @@ from pipelines.store import Store, put_text
 from pipelines.store.files import FileEntry, StoreError, file_sha256
 from pipelines.store.frozen import frozen_digest, point_to, read_frozen
 from pipelines.store.manifest import Check, data_version
+from pipelines.store.remembered import remember, remembered
 from quality.code_version import code_digest
 from quality.items.item import Episode, Item, Row, Sample, base_id
 from quality.items.part import SourcePart
@@ -327,12 +328,11 @@ def admit(store: Store, judge: Judge) -> Check | None:
     # The code that compares counts too: another comparison, another answer.
     name = digest([identity(judge), promoted["digest"], code_digest(("review/calibrate", "review/promote"))])[:32]
     retained = store.home / "cache" / "judge_gate" / f"{name}.json"
-    if retained.is_file():
-        found = Check(**json.loads(retained.read_text(encoding="utf-8")))
+    if (plain := remembered(retained)) is not None:
+        found = Check(**plain)
     else:
         found = gate_judge(store, judge, str(promoted["digest"]))
-        retained.parent.mkdir(parents=True, exist_ok=True)
-        put_text(retained, json.dumps(asdict(found), sort_keys=True))
+        remember(retained, asdict(found))
     if not found.passed:
         raise ModelError(
             f"judge {judge.name}: {found.name} fails: {found.found}, expected {found.expected}; ask another judge, or "

@@ -5,7 +5,6 @@ read, chosen by a hash of their names, the same for every rule; rows that show a
 removed, never train.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +16,9 @@ import pyarrow.parquet as pq
 
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
+from pipelines.store.remembered import remember, remembered
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY, removed_items
-from pipelines.whole_files import put_json
 from quality.items.item import Episode
 from quality.items.part import SourcePart, load_part
 from quality.judges.judge import Judge, identity
@@ -120,12 +119,11 @@ class RowPools:
         for key in self._chosen(files):
             name = digest([identity(judge), source, key, files[key]])
             path = self.store.home / "cache" / "worth" / "verdicts" / f"{name}.json"
-            if not path.is_file():
+            if (scores := remembered(path)) is None:
                 verdicts = judge_part(load_part(manifest, key, self.store), judge)
-                put_json(path, {verdict.item_id: verdict.score for verdict in verdicts})
-            found |= {
-                item: score for item, score in json.loads(path.read_text(encoding="utf-8")).items() if score is not None
-            }
+                scores = {verdict.item_id: verdict.score for verdict in verdicts}
+                remember(path, scores)
+            found |= {item: score for item, score in scores.items() if score is not None}
         return found
 
     def _chosen(self, keys: Mapping[str, object]) -> list[str]:

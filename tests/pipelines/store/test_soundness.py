@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -17,7 +18,11 @@ from pipelines.raw.rawdata import damaged_raw, register_raw
 from pipelines.store import PartSpec, PartWriter, Store, StoreError, soundness
 from pipelines.store.images import encode_png
 from pipelines.store.manifest import Manifest
+from pipelines.store.remembered import remember, remembered
 from pipelines.store.verify_store import damages
+from quality.evidence.embedding import VectorCache
+from quality.model_client.answer_cache import CachedAnswer, read_entry
+from quality.model_client.questions import Usage
 
 
 @pytest.fixture
@@ -177,6 +182,67 @@ def test_native_files_are_held_to_what_their_version_lists(store: Store, tmp_pat
     assert damaged("raw/elsewhere") == damaged("gold/toy") == []
     register_raw(store, "toy", folder)  # it was meant
     assert damaged() == []
+
+
+def rotted(path: Path) -> Iterator[None]:
+    """A file with one bit the other way, a third of all, one after the other; whole again at the end."""
+    whole = path.read_bytes()
+    for place in range(0, len(whole) * 8, 3):
+        data = bytearray(whole)
+        data[place // 8] ^= 1 << place % 8
+        path.write_bytes(data)
+        yield
+    path.write_bytes(whole)
+
+
+def test_a_bit_that_rots_in_what_is_known_of_a_picture_costs_one_decoding(store: Store) -> None:
+    data = encode_png(np.zeros((20, 40, 3), np.uint8))
+    info, key = store.put_screen(data), "ab" * 32
+    known = store.known_pictures()
+    known.add_pixels(key, info)
+    known.save()
+    lost = 0
+    for path in (store.home / "cache" / "pictures").rglob("*.*"):
+        for _ in rotted(path):
+            found = store.known_pictures()
+            assert found.get(info.sha256) in (None, info) and found.of_pixels(key) in (None, info)
+            lost += None in (found.get(info.sha256), found.of_pixels(key))
+    assert lost > 300 and store.known_pictures().get(info.sha256) == store.known_pictures().of_pixels(key) == info
+
+
+def test_a_bit_that_rots_in_a_cache_of_json_costs_making_it_again(tmp_path: Path) -> None:
+    path, value = tmp_path / "known.json", {"a.jsonl": [[0, 1000, 0], [1000, 2000, 17]]}
+    remember(path, value)
+    assert remembered(path) == value and remembered(tmp_path / "none.json") is None
+    found = [remembered(path) for _ in rotted(path)]
+    assert found.count(None) > 300 and found.count(None) + found.count(value) == len(found)
+    path.write_text(json.dumps(value))  # as an earlier checkout wrote it
+    assert remembered(path) is None
+
+
+def test_a_bit_that_rots_in_a_vector_costs_embedding_it_again(tmp_path: Path) -> None:
+    keys, vectors = ["ab" * 16, "cd" * 16], np.arange(4, dtype=np.float32).reshape(2, 2)
+    VectorCache(tmp_path).put(keys, vectors)
+    for path in sorted(tmp_path.iterdir()):
+        for _ in rotted(path):
+            cache = VectorCache(tmp_path)
+            there = [number for number, key in enumerate(keys) if key in cache]
+            assert not there or (cache.get([keys[number] for number in there]) == vectors[there]).all()
+    assert VectorCache(tmp_path).get(keys).tolist() == vectors.tolist()
+
+
+def test_a_bit_that_rots_in_an_answer_costs_asking_again() -> None:
+    schema = {"score": int}
+    answer = CachedAnswer({"score": 7}, Usage(20, 5))
+    whole = answer.text().encode()
+    read = []
+    for place in range(len(whole) * 8):
+        data = bytearray(whole)
+        data[place // 8] ^= 1 << place % 8
+        read.append(read_entry(data.decode("utf-8", "replace"), schema))
+    assert read_entry(answer.text(), schema) == answer and set(map(str, read)) <= {"None", str(answer)}
+    unsealed = json.dumps({"answer": {"score": 7}, "usage": [20, 5]})
+    assert read_entry(unsealed, schema) == answer, "of an earlier checkout"
 
 
 def test_a_removed_file_comes_back_when_its_asset_is_built_again(store: Store) -> None:
