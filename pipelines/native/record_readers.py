@@ -32,6 +32,14 @@ _BOM_UTF8 = BOM.encode()
 """The byte order mark that some editors and exports put before UTF-8."""
 FIRST_LINE_BYTES = 64 << 20
 SHOWN_CHARS = 2000
+_INSTEAD = {
+    "version https://git-lfs": "a pointer of git-lfs stands in place of the file: fetch it by `git lfs pull`",
+    "<!doctype": "a web page stands in place of the file: download it again, logged in if its host asks for that",
+    "<html": "a web page stands in place of the file: download it again, logged in if its host asks for that",
+    "\0": "zeros stand in place of the file: its download or copy didn't end",
+    "\\xff\\xfe": "the file is in UTF-16: save it as UTF-8",
+    "\\xfe\\xff": "the file is in UTF-16: save it as UTF-8",
+}
 _ARRAY_HEAD = re.compile(r"\[\s*(?:\{|$)")
 BATCH_ROWS = 32
 """Rows of parquet at a time: with a 4K picture in each that is some 300 MB."""
@@ -300,8 +308,14 @@ def _json(file: str, locator: str, text: str, *, ended: bool, of_id: IdOf, count
     except (ValueError, RecursionError) as error:
         cut = not ended and isinstance(error, json.JSONDecodeError) and json_array.is_cut(error, text)
         reason = "truncated_record" if cut else "bad_json"
-        return Broken(file, locator, reason, str(error), count(text), {"text": text[:SHOWN_CHARS]}, ends=cut)
+        said = f"{error}{_instead_of_json(text)}"
+        return Broken(file, locator, reason, said, count(text), {"text": text[:SHOWN_CHARS]}, ends=cut)
     return _record(file, locator, payload, of_id)
+
+
+def _instead_of_json(text: str) -> str:
+    """What often lies in the place of a file of JSON, with what to do about it."""
+    return next((f"; {said}" for begin, said in _INSTEAD.items() if text.lstrip().lower().startswith(begin)), "")
 
 
 def _record(file: str, locator: str, payload: object, of_id: IdOf) -> Record | Broken:

@@ -35,7 +35,7 @@ def normalise(text: str) -> str:
 
 def _check(vectors: np.ndarray) -> str:
     # The kind of numbers, too: of it the header tells.
-    return f"crc32:{zlib.crc32(np.ascontiguousarray(vectors), zlib.crc32(vectors.dtype.str.encode())):08x}"
+    return f"crc32:{zlib.crc32(np.ascontiguousarray(vectors).data, zlib.crc32(vectors.dtype.str.encode())):08x}"
 
 
 def read_segment(listing: Path) -> tuple[list[str], np.ndarray | None]:

@@ -112,6 +112,23 @@ def test_files_put_behind_each_other_have_a_byte_order_mark_before_each(tmp_path
     assert [isinstance(record, Record) and record.payload for record in found] == [{"a": 1}] * 2
 
 
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+        (b"<!DOCTYPE html>\n", "a web page"),
+        (b"  <HTML lang=en>\n", "a web page"),
+        (bytes(100), "zeros"),
+        ('{"a": 1}\n'.encode("utf-16"), "UTF-16"),
+        (b"{'a': 1}\n", ""),
+    ],
+)
+def test_what_stands_in_place_of_json_is_named(data: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_bytes(data)
+    found = next(iter(json_lines(Raw(tmp_path), "x.jsonl")))
+    assert isinstance(found, Broken) and said in found.detail and (";" in found.detail) is bool(said)
+
+
 def test_a_bad_row_of_csv_costs_itself_and_a_long_cell_nothing(tmp_path: Path) -> None:
     long, stray = "x" * 200_000, '"a\\"b"'
     (tmp_path / "a.csv").write_text(f'id,text,new\n1,"{long}",\n\n2,{stray},\n3,c,\n4,"open,\n5,e,\n6,f,\n')
