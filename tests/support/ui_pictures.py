@@ -1,6 +1,6 @@
 """Pictures of the real UI for the documentation.
 
-    python bench/ui_pictures.py --home .vesper --report report.html --out docs/img
+    PYTHONPATH=. python tests/support/ui_pictures.py --home .vesper --report report.html --out docs/img
 
 Works on a copy of what `make demo` left, at which Dagster's web server and a Chromium look: at assets as the demo made
 them, then, in a history of its own, at a source that gets more native files on each of some nights, so that its assets
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from dagster_dev import page_of, running  # noqa: E402
