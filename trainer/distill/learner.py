@@ -10,6 +10,7 @@ Either way a loss is a mean over replies of the sum over tokens divided by the r
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import torch
 
@@ -36,13 +37,11 @@ class TaughtReply(SampledReply):
 class Distiller(Learner):
     """A learner of `TaughtReply`s; with distributions the loss is `full`, else `sampled`."""
 
-    def _of_tokens(self, part: Sequence[SampledReply], like: torch.Tensor) -> torch.Tensor | None:
+    def _of_tokens(self, part: Sequence[SampledReply], old: torch.Tensor) -> torch.Tensor | None:
         replies = [one for one in part if isinstance(one, TaughtReply)]
-        # in nats; where padding stands all three are 0
-        weights, taught, own = (
-            padded([getattr(one, name) for one in replies], like) for name in ("pushes", "taught", "logprobs")
-        )
-        return weights * (taught - own)
+        # in nats; where padding stands the weights are 0
+        weights, taught = (padded([getattr(one, name) for one in replies], old) for name in ("pushes", "taught"))
+        return weights * (taught - old)
 
     def _loss(
         self,
@@ -60,15 +59,18 @@ class Distiller(Learner):
         table = torch.cat(tables).to(batch.input_ids.device)
         with autocast(batch.input_ids.device, self.config.bf16, self.group.world):
             found = label_terms(self._policy, batch, kl_terms(self.processor.never, table))
-        places = found.samples.tolist()
-        shares = [advantages.weights[replies[at].trajectory] / tokens[replies[at].trajectory] for at in places]
+        kl, own = found.values.unbind(-1)
         # in the order of the labels, which are the pushed tokens
-        weights = [weight for one in replies for weight in one.pushes if weight > 0]
+        pushed = [
+            place for one in replies for place in zip(one.pushes, one.logprobs, repeat(one.compared)) if place[0] > 0
+        ]
+        weights, recorded, compared = zip(*pushed, strict=True)
+        shares = [advantages.weights[one.trajectory] / tokens[one.trajectory] for one in replies]
         # the sum over tokens divided by the whole reply's length, as in GRPO's loss
-        loss = (found.values * found.values.new_tensor(shares) * found.values.new_tensor(weights)).sum()
-        kl = float(found.values.detach().mean())
-        # nothing is clipped and no ratio taken: the student's own distribution is what is pulled
-        return LossParts(loss, float(loss.detach()), kl, 0.0, 1.0, 0.0, 0.0), len(weights), torch.zeros(0)
+        loss = (kl * kl.new_tensor(shares)[found.samples] * kl.new_tensor(weights)).sum()
+        # nothing is clipped and no ratio taken, nor corrected: the student's own distribution is what is pulled
+        figures = LossParts(loss, float(loss.detach()), float(kl.detach().mean()), 0.0, 1.0, 0.0, 0.0)
+        return figures, len(weights), (own.detach() - own.new_tensor(recorded)).abs()[torch.tensor(compared)]
 
 
 def pushed_only(batch: Batch, pushes: Sequence[Sequence[float]]) -> Batch:
@@ -84,11 +86,13 @@ def pushed_only(batch: Batch, pushes: Sequence[Sequence[float]]) -> Batch:
 
 
 def kl_terms(never: Sequence[int], taught: torch.Tensor) -> Terms:
-    """KL(π_S‖π_T) in nats [n] of tokens whose teachers' log-distributions are rows of `taught` [N, V]."""
+    """[n, 2] in nats of tokens whose teachers' log-distributions are rows of `taught` [N, V]: KL(π_S‖π_T), and the
+    student's log-probability of the token itself."""
 
-    def terms(logits: torch.Tensor, _labels: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    def terms(logits: torch.Tensor, labels: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
         log_p = reply_log_softmax(logits, never)
-        return (log_p.exp() * (log_p - taught[numbers])).sum(-1)
+        kl = (log_p.exp() * (log_p - taught[numbers])).sum(-1)
+        return torch.stack([kl, log_p.gather(-1, labels[:, None])[:, 0]], -1)
 
     return terms
 

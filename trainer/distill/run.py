@@ -17,6 +17,7 @@ from trainer.distill.teachers import TeacherPanel
 from trainer.modeling.batches import Row
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import Completion, reply_limit
+from trainer.modeling.sampler import Sampler
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.held_out import measure
 from trainer.offline.peak_run import PeakRun, PeakState, in_epoch_order
@@ -49,6 +50,7 @@ class DistillRun(PeakRun):
     def __init__(
         self,
         loaded: Checkpoint,
+        sampler: Sampler,
         start: Path,
         settings: DistillSettings,
         teachers: Mapping[str, Path],
@@ -62,7 +64,8 @@ class DistillRun(PeakRun):
         # in the order that the settings name them in
         ids = [[str(task.row["sample_id"]) for task in some] for part in (train, validation) for some in part.values()]
         identity = digest([STATE_VERSION, weights, settings.run_part(), ids])
-        super().__init__(loaded, settings, emit, StateFile(folder / FILE if folder else None, identity))
+        file = StateFile(folder / FILE if folder else None, identity)
+        super().__init__(loaded, sampler, settings, emit, file)
         self.config, self.train, self.validation = settings, train, validation
         self.learner = Distiller(loaded.model, loaded.processor, settings)
         self.panel = TeacherPanel(teachers, settings, device)
@@ -80,7 +83,7 @@ class DistillRun(PeakRun):
         # advantages are of tokens (`_of_tokens`); replies weigh alike
         alike = Advantages((0.0,) * count, (1.0 / max(1, count),) * count, count, 0, 0)
         # numbered as `tokens` is: those that are pushed come first
-        taught = [replace(reply, trajectory=at) for at, reply in enumerate(taught)]
+        taught = self._compared([replace(reply, trajectory=at) for at, reply in enumerate(taught)])
         tokens = [len(one.reply.token_ids) for one in (*pushed, *(one for one in asked if not one.pushes.any))]
         grpo = update_options(settings, self.state.curve)
         figures = self.learner.step(taught, alike, tokens, update, grpo=grpo)

@@ -1,8 +1,8 @@
 """Teachers: checkpoints of the student's own model, each asked about the replies of its domains.
 
 They are asked one after the other: all stay in memory, or each is loaded for its replies and dropped again. No served
-teacher is asked: the protocol of the rollout servers has log-probabilities of what a server sampled itself, and none of
-given replies.
+teacher is asked: a server scores given tokens by its whole vocabulary, with the control tokens that no reply may hold,
+and nobody here has given it the weights that it would have to acknowledge.
 """
 
 from collections.abc import Mapping, Sequence

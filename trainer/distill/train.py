@@ -30,6 +30,7 @@ from trainer.settings.distill import DistillSettings
 from trainer.settings.domains import DomainName
 from trainer.settings.stages import DISTILLED
 from trainer.statistics import paired
+from trainer.vllm.sampler import sampler_of
 
 METRICS = "distillation.json"
 
@@ -77,17 +78,19 @@ def distill(
     train, validation, held_out, unusable = _tasks(loaded, rows, settings)
     counted = {domain: len(tasks) for domain, tasks in train.items()}
     emit({"kind": "start", "train": counted, "teachers": settings.teachers.of_domains, "unusable": unusable})
-    run = DistillRun(
-        loaded, Path(start), settings, folders, train, validation, emit, Path(state_dir) if state_dir else None, device
-    )
-    with deterministic(device, settings.threads):
+    place = Path(state_dir) if state_dir else None
+    with (
+        deterministic(device, settings.threads),
+        sampler_of(loaded, settings, lambda: [WeightFiles(start).digest(), settings.run_part()]) as sampler,
+    ):
+        run = DistillRun(loaded, sampler, Path(start), settings, folders, train, validation, emit, place, device)
         # before training, with the same tasks and seeds as after it: the figures are paired
-        before = _held_out(loaded, held_out, settings)
+        before = _held_out(sampler, held_out, settings)
         emit({"kind": "held_out", "when": "before", **_success(before)})
         run.go()
         run.learner.close()
         emit({"kind": "trained", "update": run.state.update})
-        after = _held_out(loaded, held_out, settings)
+        after = _held_out(sampler, held_out, settings)
     emit({"kind": "held_out", "when": "after", **_success(after)})
     delta = weight_delta(loaded.model, run.start)
     metrics: dict[str, Any] = {
@@ -161,10 +164,10 @@ def _hinted(domain: DomainName, tasks: Sequence[RlTask], unusable: dict[str, int
     return found
 
 
-def _held_out(loaded: Checkpoint, tasks: Tasks, settings: DistillSettings) -> dict[DomainName, Measure]:
+def _held_out(sampler: Sampler, tasks: Tasks, settings: DistillSettings) -> dict[DomainName, Measure]:
     return {
         domain: measure(
-            Sampler(loaded.model, loaded.processor),
+            sampler,
             some,
             samples=settings.held_out_samples,
             # held-out draws have an offset of their own, as in offline RL

@@ -23,6 +23,7 @@ from trainer.runtime.tracking import OnEvent
 from trainer.settings.measuring import EvalConfig
 from trainer.settings.rewards import RewardConfig
 from trainer.statistics import difference, over, paired
+from trainer.vllm.sampler import sampler_of
 
 Elements = Mapping[str, Sequence[Sequence[float]]]
 """sha256 of a screenshot → boxes of its elements, 0..1000."""
@@ -94,7 +95,8 @@ def evaluate(
     config = config.changed(max_new_tokens=most)
     space = checkpoint.processor.preset.action_space
     rows, unreadable = _readable(checkpoint, choose(heldout, config))
-    records = _records(checkpoint, rows, config, most, blind, elements, on_event, progress)
+    with sampler_of(checkpoint, config, lambda: [str(checkpoint.folder), config.run_part()]) as sampler:
+        records = _records(sampler, rows, config, most, blind, elements, on_event, progress)
     domains = sorted({record["domain"] for record in records})
     summary = {name: summarise([r for r in records if r["domain"] == name]) for name in domains}
     every = [r for r in records if r["objective"] == "navigation"]
@@ -105,7 +107,7 @@ def evaluate(
     for name, found in summary.items():
         replies = [(r["reply"], truth) for r, truth in zip(records, truths, strict=True) if _within(r, name)]
         found["unreadable_share"] = unreadable_share(replies, rewards, f"evaluation, {name}")
-    return {"summary": summary, "records": records, "config": config.plain(), "unreadable": unreadable}
+    return {"summary": summary, "records": records, "config": config.run_part(), "unreadable": unreadable}
 
 
 def _within(record: Mapping[str, Any], name: str) -> bool:
@@ -125,7 +127,7 @@ def _readable(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[list[Row], i
 
 
 def _records(
-    checkpoint: Checkpoint,
+    sampler: Sampler,
     rows: Sequence[Row],
     config: EvalConfig,
     most: int,
@@ -151,7 +153,7 @@ def _records(
         for objective in MEASURES:
             places = [place for place, row in enumerate(asked) if row["objective"] == objective]
             found = answers(
-                Sampler(checkpoint.model, checkpoint.processor),
+                sampler,
                 [asked[place] for place in places],
                 max_new_tokens=reply_limit(most, objective, free_form=config.reply_profile != "vesper"),
                 batch_size=config.batch_size,
@@ -161,7 +163,7 @@ def _records(
                 replies[place] = reply.text
     # replies to swapped screens stand behind those to the rows
     wrong = {row["sample_id"]: reply for row, reply in zip(swapped, replies[len(rows) :], strict=True)}
-    rewards, space = RewardConfig(reply_profile=config.reply_profile), checkpoint.processor.preset.action_space
+    rewards, space = RewardConfig(reply_profile=config.reply_profile), sampler.processor.preset.action_space
     return [
         _record(row, reply, rewards, wrong, blind, elements, space) for row, reply in zip(rows, replies, strict=False)
     ]

@@ -10,13 +10,14 @@ from typing import Any
 
 from trainer.merging.merge import MergeReport, merge
 from trainer.modeling.checkpoint import load_checkpoint, load_processor
-from trainer.modeling.sampler import Sampler
 from trainer.offline.held_out import measure
 from trainer.offline.tasks import RlTask, choose, tasks_of
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.domains import DOMAINS
+from trainer.settings.grpo import IN_PROCESS, RepliesConfig
 from trainer.settings.rewards import RewardConfig
 from trainer.settings.stages import STAGES
+from trainer.vllm.sampler import sampler_of
 
 Density = float | Sequence[float]
 """Of all models, or of each."""
@@ -72,12 +73,13 @@ def choose_ties(
     tasks: Mapping[str, Sequence[RlTask]],
     *,
     device: str = "cpu",
+    replies: RepliesConfig = IN_PROCESS,
     on_event: OnEvent | None = None,
     **how: Any,
 ) -> tuple[MergeReport, list[Tried]]:
     """Merge with each of `options`, keep the best in the new folder `out`, of equals the first; → its report, and what
-    was tried. `how` is as in `trainer.merging.merge.merge`, which see for what it raises. Two merges lie on the disk at
-    most.
+    was tried. `replies`: who draws those to validation; `how` is as in `trainer.merging.merge.merge`, which see for
+    what it raises. Two merges lie on the disk at most.
     """
     tried: list[Tried] = []
     best: MergeReport | None = None
@@ -88,7 +90,7 @@ def choose_ties(
         for number, (density, lam) in enumerate(options):
             place = Path(room) / str(number)
             report = merge("ties", base, models, place, density=density, lam=lam, **how)
-            found = Tried(density, lam, _success(place, tasks, device))
+            found = Tried(density, lam, _success(place, tasks, device, replies, str(folder.absolute())))
             # better, not as good: of equals the first stays
             if best is None or found.mean > max(one.mean for one in tried):
                 best = report
@@ -104,10 +106,11 @@ def choose_ties(
     return best, tried
 
 
-def _success(folder: Path, tasks: Mapping[str, Sequence[RlTask]], device: str) -> dict[str, float]:
-    loaded = load_checkpoint(folder, device=device)
-    sampler = Sampler(loaded.model, loaded.processor)
-    measures = {
-        domain: measure(sampler, some, samples=0, seed=0, config=RewardConfig()) for domain, some in tasks.items()
-    }
+def _success(
+    folder: Path, tasks: Mapping[str, Sequence[RlTask]], device: str, replies: RepliesConfig, run: str
+) -> dict[str, float]:
+    with sampler_of(load_checkpoint(folder, device=device), replies, lambda: run) as sampler:
+        measures = {
+            domain: measure(sampler, some, samples=0, seed=0, config=RewardConfig()) for domain, some in tasks.items()
+        }
     return {domain: sum(one.success) / len(one.success) for domain, one in measures.items()}

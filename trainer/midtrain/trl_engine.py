@@ -11,6 +11,7 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,6 +49,7 @@ from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import Ranks, following, ranks
 from trainer.runtime.precision import in_bf16
 from trainer.runtime.tracking import OnEvent, Tracker
+from trainer.settings.rate_scales import one_rate
 from trainer.settings.supervised import MidtrainConfig
 
 STREAM = "stream.json"
@@ -56,7 +58,7 @@ Inputs = dict[str, torch.Tensor]
 """What the model takes, `labels`, and beside them `weights` [B, S] and `tokens` (tokens, samples)."""
 ADAPTERS = "adapters.safetensors"
 """In a saved state above 4 bits, whose base stays as it was: what learns."""
-FSDP = "ACCELERATE_USE_FSDP"
+FSDP, DEEPSPEED = "ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"
 """What accelerate's launcher says to its processes."""
 RUN = "run.json"
 """Beside the saved states: the digest of the run that they are of."""
@@ -83,11 +85,7 @@ def train(
             f"engine trl: expected sigma [0, 0], image_blocks 0 and router_aux_loss_coef 0, found {found}: its loss is "
             "plain cross entropy after the last block (engine own has all three)"
         )
-    if config.learning_rate_scales:
-        raise ValueError(
-            f"engine trl: expected no learning_rate_scales, found {config.learning_rate_scales}: its Trainer has one "
-            "rate for all (engine own has them)"
-        )
+    one_rate(config.learning_rate_scales)
     if config.perplexity.power:
         raise ValueError(
             f"engine trl: expected perplexity.power 0, found {config.perplexity.power}: what TRL divides a loss by is "
@@ -107,9 +105,9 @@ def train(
     freeze_vision(model, config.freeze_vision, keep=False)
     only_adapters(model)
     arguments = _arguments(config, device, folder, progress)
-    # FSDP takes a model apart in place: the first rank keeps the one that was given, for what was learned
     given, in_parts = model, group.world > 1 and bool(arguments.fsdp or parse_flag_from_env(FSDP))
-    if in_parts and group.first:
+    # FSDP and DeepSpeed take a model apart in place: the first rank keeps the one that was given, for what was learned
+    if (in_parts or (group.world > 1 and arguments.deepspeed_plugin)) and group.first:
         model = copy.deepcopy(given)
     begin = _saved(folder, digest, in_parts)
     with deterministic(device, config.threads), Tracker(state_dir if group.first else None, begin.step) as tracker:
@@ -150,7 +148,7 @@ def _put_back(trainer: "StreamTrainer", model: PreTrainedModel) -> None:
 
 
 def _arguments(config: MidtrainConfig, device: torch.device, folder: Path | None, progress: bool) -> SFTConfig:
-    """TRL's arguments. Raises `ValueError` for those of `config.trl` that it doesn't know, or that are ours to set."""
+    """TRL's arguments. Raises `ValueError` for unknown ones, or ours to set, `ImportError` without DeepSpeed."""
     ours: dict[str, Any] = {
         "output_dir": str(folder or tempfile.gettempdir()),  # without a folder nothing is saved
         "max_steps": config.max_steps,
@@ -178,6 +176,8 @@ def _arguments(config: MidtrainConfig, device: torch.device, folder: Path | None
         "max_length": None,
         "dataset_kwargs": {"skip_prepare_dataset": True},
     }
+    if (config.trl.get("deepspeed") or parse_flag_from_env(DEEPSPEED)) and find_spec("deepspeed") is None:
+        raise ImportError("midtrain.trl: deepspeed: expected the package, found none here; pip install deepspeed")
     try:
         return SFTConfig(**ours, **config.trl)
     except TypeError as error:

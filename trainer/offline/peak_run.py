@@ -3,20 +3,24 @@ state that a killed run goes on from exactly."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.sampler import Sampler
 from trainer.rl.learner import Learner
+from trainer.rl.sampled_replies import Reply, as_served
 from trainer.rl.weight_change import in_memory
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
 from trainer.runtime.training_state import StateFile
+from trainer.settings.distill import DistillSettings
+from trainer.settings.offline import OfflineSettings
 
 Event = dict[str, Any]
 Task = TypeVar("Task")
+Pace = OfflineSettings | DistillSettings
 
 
 @dataclass
@@ -31,32 +35,15 @@ class PeakState:
     peak_weights: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
-class Pace(Protocol):
-    """What settings say of the loop."""
-
-    @property
-    def updates(self) -> int: ...
-
-    @property
-    def eval_steps(self) -> int: ...
-
-    @property
-    def save_steps(self) -> int: ...
-
-    @property
-    def keep(self) -> str: ...
-
-
 class PeakRun:
     """A run of updates; `_update` makes one and `_look` measures."""
 
     state: PeakState
     learner: Learner
 
-    def __init__(self, loaded: Checkpoint, pace: Pace, emit: OnEvent, file: StateFile) -> None:
-        self.model, self.processor = loaded.model, loaded.processor
+    def __init__(self, loaded: Checkpoint, sampler: Sampler, pace: Pace, emit: OnEvent, file: StateFile) -> None:
+        self.model, self.processor, self.sampler = loaded.model, loaded.processor, sampler
         self.pace, self.emit, self.file = pace, emit, file
-        self.sampler = Sampler(self.model, self.processor)
         # Before adapters: what a run changed is told against the weights it began with.
         self.start = in_memory(self.model.named_parameters())
 
@@ -67,6 +54,7 @@ class PeakRun:
             self._look()
         while self.state.update < pace.updates and not self._over():
             self._update()
+            self.sampler.renew(self.state.update)
             if self.state.update % pace.eval_steps == 0 or self.state.update == pace.updates:
                 self._look()
             if self.state.update % pace.save_steps == 0:
@@ -93,6 +81,10 @@ class PeakRun:
         state.peak, state.peak_update = score, state.update
         state.peak_weights = in_memory(self.model.state_dict().items())
         return True
+
+    def _compared(self, replies: list[Reply]) -> list[Reply]:
+        """Replies as the learner takes them: those of servers are corrected, and their gap is told."""
+        return [as_served(one) for one in replies] if self.sampler.served else replies
 
     def _looked(self, event: Mapping[str, object]) -> None:
         """Note a look, with what stands in every one of them before its figures."""

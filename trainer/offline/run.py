@@ -29,7 +29,7 @@ from trainer.rl.grpo import group_advantages, scaled_groups, shrunk_negatives
 from trainer.rl.learner import STATE_VERSION
 from trainer.rl.reward_figures import reward_figures, totals
 from trainer.rl.rewards import group_scores, succeeds
-from trainer.rl.sampled_replies import SampledReply, as_served
+from trainer.rl.sampled_replies import SampledReply
 from trainer.rl.trust_region.assign import update_options
 from trainer.rl.unreadable import unreadable_share
 from trainer.runtime.tracking import OnEvent
@@ -84,8 +84,9 @@ class OfflineRun(PeakRun):
         start: str | Path,
     ) -> None:
         identity = _identity(start, config, train, validation)
-        super().__init__(loaded, config, emit, StateFile(folder / FILE if folder else None, identity))
-        self.config, self.train, self.validation, self.sampler = config, train, validation, sampler
+        file = StateFile(folder / FILE if folder else None, identity)
+        super().__init__(loaded, sampler, config, emit, file)
+        self.config, self.train, self.validation = config, train, validation
         if config.lora.rank:
             add_adapters(loaded.model, config.lora, config.seed)
         self.learner = learner_class(config)(loaded.model, loaded.processor, config)
@@ -143,11 +144,9 @@ class OfflineRun(PeakRun):
             for place, one in enumerate(replies)
             if advantages.weights[place] > 0
         ]
-        if self.sampler.served:
-            compared = [as_served(one) for one in compared]
         rate = self.learner.learning_rate(self.state.update)
         figures = self.learner.step(
-            compared,
+            self._compared(compared),
             advantages,
             [len(one.token_ids) for one in replies],
             self.state.update,
@@ -156,7 +155,6 @@ class OfflineRun(PeakRun):
         self.state.groups += advantages.groups
         self.state.zero_variance += advantages.zero_variance
         self.state.update += 1
-        self.sampler.renew(self.state.update)
         event = {
             "kind": "update",
             "update": self.state.update,

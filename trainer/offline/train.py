@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schemas.ids import canonical_json, digest
+from schemas.ids import canonical_json
 from trainer.modeling.adapters import take_off_adapters
 from trainer.modeling.batches import Row
 from trainer.modeling.checkpoint import Checkpoint, Lineage, lineage, load_checkpoint, save_checkpoint
@@ -35,7 +35,7 @@ from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.offline import OfflineConfig
 from trainer.settings.stages import MID_TRAINED
-from trainer.vllm.sampler import ServedSampler
+from trainer.vllm.sampler import sampler_of
 
 METRICS = "rl.json"
 
@@ -83,7 +83,7 @@ def train_offline(
     group = ranks()
     with (
         deterministic(group.device if group.world > 1 else device, config.threads),
-        _sampler(loaded, config, start) as sampler,
+        sampler_of(loaded, config, lambda: [WeightFiles(start).digest(), config.run_part()]) as sampler,
     ):
         if config.pass_band:
             train, successes, band = in_band(sampler, train, config, config.pass_band)
@@ -176,14 +176,6 @@ def split_tasks(
 def _apart(tasks: Sequence[RlTask], others: Sequence[RlTask]) -> list[RlTask]:
     taken = {task.cluster for task in others}
     return [task for task in tasks if task.cluster not in taken]
-
-
-def _sampler(loaded: Checkpoint, config: OfflineConfig, start: str | Path) -> Sampler:
-    """Who replies in this run. Raises `ValueError` where servers aren't named."""
-    if config.rollout_engine == "in_process":
-        return Sampler(loaded.model, loaded.processor)
-    name = digest([WeightFiles(start).digest(), config.run_part()])[:16]
-    return ServedSampler(loaded.model, loaded.processor, config.vllm, name)
 
 
 def _held_out(sampler: Sampler, tasks: Sequence[RlTask], config: OfflineConfig) -> Measure:

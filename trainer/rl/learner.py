@@ -284,7 +284,7 @@ class Learner:
             entropy_SL=found.entropy,
             behaviour_SL=scored.behaviour,
             advantage_S=[one.advantage for one in part],
-            advantage_SL=self._of_tokens(part, found.logprobs),
+            advantage_SL=self._of_tokens(part, scored.old),
         )
 
     def _backward(self, loss: torch.Tensor) -> None:
@@ -294,8 +294,8 @@ class Learner:
         """The norm that the gradient had before it was scaled down to the largest allowed."""
         return float(norm_of(torch.nn.utils.clip_grad_norm_(self._policy.parameters(), self.config.max_grad_norm)))
 
-    def _of_tokens(self, part: Sequence[SampledReply], like: torch.Tensor) -> torch.Tensor | None:
-        """Advantages of the tokens [S, L], as `like`, where each has its own; None: replies share theirs."""
+    def _of_tokens(self, part: Sequence[SampledReply], old: torch.Tensor) -> torch.Tensor | None:
+        """Advantages of the tokens [S, L], as `old` (policy), where each has its own; None: replies share theirs."""
         return None
 
     def _gap_figures(self, gaps: torch.Tensor) -> dict[str, float]:

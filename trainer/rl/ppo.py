@@ -112,7 +112,7 @@ class PpoLearner(Learner):
         self._learned.append((self._states, rewards[:, None].expand_as(values)[mask]))
         return super()._minimised(scored, advantages, tokens, grpo)
 
-    def _of_tokens(self, part: Sequence[SampledReply], like: torch.Tensor) -> torch.Tensor | None:
+    def _of_tokens(self, part: Sequence[SampledReply], old: torch.Tensor) -> torch.Tensor | None:
         return self._advantages
 
     def _after_step(self) -> dict[str, float]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 
@@ -25,6 +26,9 @@ class SampledReply:
     advantage: float | None = None
 
 
+Reply = TypeVar("Reply", bound=SampledReply)
+
+
 def by_step(
     replies: Sequence[SampledReply], advantages: Advantages, steps: int
 ) -> list[tuple[Sequence[SampledReply], Advantages]]:
@@ -43,7 +47,7 @@ def by_step(
     return found
 
 
-def as_served(reply: SampledReply) -> SampledReply:
+def as_served(reply: Reply) -> Reply:
     """A reply of the present weights, corrected and compared as that of a server with them; another as it is."""
     return reply if reply.stale else replace(reply, stale=True, compared=True)
 

@@ -27,6 +27,7 @@ from trainer.rl.sampled_replies import SampledReply
 from trainer.runtime.parallel import ranks
 from trainer.runtime.precision import in_bf16
 from trainer.settings.grpo import GrpoConfig, RlConfig
+from trainer.settings.rate_scales import one_rate
 
 PASSED_ON = (
     "adam_epsilon",
@@ -51,11 +52,7 @@ class TrlLearner(Learner):
             raise ValueError(
                 f"engine trl: expected one process for RL, found {ranks().world} (engine own shares a step among ranks)"
             )
-        if config.learning_rate_scales:
-            raise ValueError(
-                f"engine trl: expected no learning_rate_scales, found {config.learning_rate_scales}: its Trainer has "
-                "one rate for all (engine own has them)"
-            )
+        one_rate(config.learning_rate_scales)
         if unknown := sorted(set(config.trl) - set(PASSED_ON)):
             raise ValueError(
                 f"trl: expected some of {', '.join(PASSED_ON)}, found {', '.join(unknown)}; the stage's own settings "

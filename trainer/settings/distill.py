@@ -6,7 +6,7 @@ from pydantic import model_validator
 
 from schemas.settings import ALWAYS, WHERE_SET, Flag, Number, Settings, Whole, other_default, setting
 from trainer.settings.domains import DOMAINS, Domain, DomainName
-from trainer.settings.grpo import LearnerConfig
+from trainer.settings.grpo import LearnerConfig, RepliesConfig
 from trainer.settings.offline import OfflineConfig, OfflineSettings
 from trainer.settings.own import with_fields
 from trainer.settings.rewards import RewardConfig
@@ -55,7 +55,7 @@ class SpanPushes(Settings):
     rest: Number = setting(0.0, "The tokens outside of the action: tags, thought and conclusion.", ge=0)
 
 
-class DistillSettings(LearnerConfig):
+class DistillSettings(LearnerConfig, RepliesConfig):
     """`distilled`: one agent from several teachers, by their judgement of its own replies."""
 
     teachers: Teachers = setting(Teachers(), "Whose checkpoints teach what; one may teach several.", in_version=ALWAYS)

@@ -170,7 +170,26 @@ class VllmConfig(Settings):
         return given
 
 
-class RlConfig(LearnerConfig):
+class RepliesConfig(Settings):
+    """Who draws replies (`trainer.vllm.sampler.sampler_of`)."""
+
+    rollout_engine: Literal["in_process", "vllm"] = setting(
+        "in_process", "Who makes the replies: the model in this process, or the servers of `vllm`.", neutral=True
+    )
+    vllm: VllmConfig = setting(VllmConfig(), "Servers that make the replies, with rollout_engine vllm.")
+
+    def run_part(self) -> dict[str, object]:
+        """See `Settings.run_part`; without `vllm`: servers, folders and time limits don't make it another run."""
+        found = super().run_part()
+        # Where replies are made isn't what they are.
+        del found["vllm"]
+        return found
+
+
+IN_PROCESS = RepliesConfig()
+
+
+class RlConfig(LearnerConfig, RepliesConfig):
     """What offline and online RL say of who learns (`trainer.rl.engines`) and who replies."""
 
     engine: Literal["own", "trl"] = setting(
@@ -183,10 +202,6 @@ class RlConfig(LearnerConfig):
     lora: LoraSettings = setting(
         LoraSettings(), "Low-rank adapters, as `midtrain.lora`; in either engine.", neutral=True
     )
-    rollout_engine: Literal["in_process", "vllm"] = setting(
-        "in_process", "Who makes the replies: the policy in this process, or the servers of `vllm`.", neutral=True
-    )
-    vllm: VllmConfig = setting(VllmConfig(), "Servers that make the replies, with rollout_engine vllm.")
 
     @model_validator(mode="after")
     def _who_learns(self) -> Self:
@@ -202,10 +217,3 @@ class RlConfig(LearnerConfig):
                 f"expected rollout_engine in_process beside lora.rank {self.lora.rank}, found {self.rollout_engine}"
             )
         return self
-
-    def run_part(self) -> dict[str, object]:
-        """See `Settings.run_part`; without `vllm`: servers, folders and time limits don't make it another run."""
-        found = super().run_part()
-        # Where replies are made isn't what they are.
-        del found["vllm"]
-        return found

@@ -5,12 +5,13 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, setting
+from trainer.settings.grpo import RepliesConfig
 from trainer.settings.reading import Mode
 from trainer.settings.rewards import ReplyProfile
 from trainer.settings.stages import MERGED, Specialist
 
 
-class EvalConfig(Settings):
+class EvalConfig(RepliesConfig):
     """How many held-out samples of each domain a checkpoint is evaluated on, and how they are put."""
 
     grounding: Whole = setting(200, "Grounding samples.", ge=0)
@@ -55,7 +56,7 @@ class EpisodesSettings(Settings):
     seed: Whole = setting(0, "Of the tasks.", ge=0, lt=1e9, in_version=ALWAYS)
 
 
-class MergeSettings(Settings):
+class MergeSettings(RepliesConfig):
     """The merges `linear` and `unified`. Of several densities and lambdas the TIES merge gets those that do best on
     validation."""
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -24,3 +25,12 @@ def _checked(scales: dict[str, float]) -> dict[str, float]:
 RateScales = Annotated[dict[str, Number], AfterValidator(_checked)]
 """Regular expression → factor of the learning rate of parameters in whose names it is found; the first that is found
 counts (`trainer.runtime.rates`)."""
+
+
+def one_rate(scales: Mapping[str, float]) -> None:
+    """Raises `ValueError` where an engine of TRL's is given rates by part of the model."""
+    if scales:
+        raise ValueError(
+            f"engine trl: expected no learning_rate_scales, found {dict(scales)}: its Trainer has one rate for all "
+            "(engine own has them)"
+        )

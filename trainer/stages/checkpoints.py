@@ -315,9 +315,8 @@ def _merged(context: Context, folder: Path, method: str) -> StageResult:
     options = candidates(settings.density, settings.lam) if method == "ties" else []
     counts: dict[str, Any] = {}
     if len(options) > 1 and (tasks := _validation_of_merge(context)):
-        report, tried = choose_ties(
-            start, specialists, folder / MODEL, options, tasks, device=context.device, on_event=context.on_event, **how
-        )
+        how |= {"device": context.device, "replies": settings, "on_event": context.on_event}
+        report, tried = choose_ties(start, specialists, folder / MODEL, options, tasks, **how)
         (folder / CHOICE).write_text(canonical_json([one.plain() for one in tried]) + "\n", encoding="utf-8")
         counts = {"tried": len(tried), "validation_success": max(one.mean for one in tried)}
     else:

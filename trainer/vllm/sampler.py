@@ -1,21 +1,23 @@
-"""Replies to rows by vLLM servers, many at once: what offline RL, its looks at validation and alignment draw by."""
+"""Who draws the replies to rows, as the settings say (`sampler_of`), and vLLM servers as one who does."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import torch
 
+from schemas.ids import digest
 from trainer.modeling.generation import MAX_NEW_TOKENS, Completion
 from trainer.modeling.sampler import POLICY, HowDrawn, Sampler
-from trainer.settings.grpo import VllmConfig
+from trainer.settings.grpo import RepliesConfig, VllmConfig
 from trainer.vllm.engine import VllmEngine
 
 if TYPE_CHECKING:
     from trainer.modeling.batches import Row
+    from trainer.modeling.checkpoint import Checkpoint
     from trainer.modeling.processor import Processor
 
 
@@ -70,3 +72,12 @@ class ServedSampler(Sampler):
             # where one has failed, those that haven't begun are not waited for
             threads.shutdown(cancel_futures=True)
         return found
+
+
+def sampler_of(loaded: Checkpoint, settings: RepliesConfig, run: Callable[[], object]) -> Sampler:
+    """Who draws a loaded checkpoint's replies: for RL, distillation, evaluation and merges alike. `run`: plain data
+    that tell this run from others with the same servers' folder; asked only of servers, since it may read weights.
+    Raises `ValueError` where servers aren't named."""
+    if settings.rollout_engine == "in_process":
+        return Sampler(loaded.model, loaded.processor)
+    return ServedSampler(loaded.model, loaded.processor, settings.vllm, digest(run())[:16])

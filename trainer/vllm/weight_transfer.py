@@ -3,21 +3,22 @@
 The learner is rank 0 of a group of its own with each server, whose workers are the ranks from 1 on:
 `/init_weight_transfer_engine` brings the group about, then each update is `/start_weight_update`, `/update_weights`
 (names, dtypes and shapes, while the tensors are broadcast one after the other in that order) and
-`/finish_weight_update` with the label. From a GPU the group is NCCL's, and workers join it by its unique id; from a CPU
-it is Gloo's, which `trainer.serving.rollout_server` speaks and vLLM doesn't.
+`/finish_weight_update` with the label. From a GPU, of several ranks the first one's, the group is NCCL's, and workers
+join it by its unique id; from a CPU it is Gloo's, which `trainer.serving.rollout_server` speaks and vLLM doesn't.
 """
 
 from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from trainer.modeling.published_layout import swapped
 from trainer.runtime.gloo import JOIN_S, LOOPBACK, gloo_group
+from trainer.runtime.parallel import ranks
 from trainer.vllm.client import PROBE_S, ServerError, VllmClient
 from trainer.vllm.weight_update import acknowledged
 
@@ -50,6 +51,8 @@ class WeightTransfer:
         self._kept[label] = list(swapped(model, {name: weights[name] for name in first.values()}).items())
 
     def give(self, client: VllmClient, label: str, timeout_s: float) -> None:
+        import torch
+
         tensors = [(name, tensor.detach()) for name, tensor in self._kept[label]]
         info = {
             "names": [name for name, _ in tensors],
@@ -58,12 +61,15 @@ class WeightTransfer:
         }
         client.pause(timeout_s)
         try:
-            group = self._joined(client, tensors[0][1].device, timeout_s)
+            # of several ranks the whole policy lies in the machine's memory, from which vLLM takes nothing
+            device = torch.device(own.device) if (own := ranks()).world > 1 else tensors[0][1].device
+            group = self._joined(client, device, timeout_s)
             client.call("/start_weight_update", timeout_s=timeout_s)
             # the server answers once it has taken every tensor, so it is asked beside the broadcast
             with ThreadPoolExecutor(1) as sender:
                 taking = sender.submit(client.call, "/update_weights", {"update_info": info}, timeout_s=timeout_s)
-                _broadcast(group, [tensor for _, tensor in tensors], self._dtype, taking, client)
+                whole = ((tensor.to(device, self._dtype or tensor.dtype)) for _, tensor in tensors)
+                _broadcast(group, whole, taking, client)
             client.call("/finish_weight_update", {"weight_version": label}, timeout_s=timeout_s)
         # any failure: a group that is out of step would mix up the next update's tensors
         except BaseException:
@@ -100,9 +106,7 @@ class WeightTransfer:
             pass  # it is gone, or hadn't joined
 
 
-def _broadcast(
-    group: Any, tensors: list[torch.Tensor], dtype: torch.dtype | None, taking: Future[Any], client: VllmClient
-) -> None:
+def _broadcast(group: Any, tensors: Iterable[torch.Tensor], taking: Future[Any], client: VllmClient) -> None:
     """Raises `ServerError` where the server fails, or doesn't take them all."""
     import torch.distributed as dist
 
@@ -113,8 +117,8 @@ def _broadcast(
             # it won't take the rest, and a broadcast to it would wait for ever
             if taking.done():
                 taking.result()
-                raise ServerError(f"{client.endpoint}: expected it to take {len(tensors)} tensors, but it ended before")
-            group.broadcast([tensor.to(dtype or tensor.dtype).contiguous()], options).wait()
+                raise ServerError(f"{client.endpoint}: expected it to take all tensors, but it ended before")
+            group.broadcast([tensor.contiguous()], options).wait()
     except RuntimeError as error:
         if isinstance(error, ServerError):
             raise

@@ -12,6 +12,7 @@ import torch
 from tiny_published import write_tiny
 
 from trainer.data.row_sources import ListSource
+from trainer.midtrain import trl_engine
 from trainer.midtrain.engines import engine
 from trainer.midtrain.train import Curve
 from trainer.modeling.adapters import add_adapters, merge_adapters, save_adapters
@@ -135,3 +136,23 @@ def test_arguments_of_trl_that_are_ours_or_unknown_are_told(
         run("trl", model, processor, rows, CONFIG.changed(trl=given))
     trained, _ = run("trl", model, processor, rows, CONFIG.changed(trl={"lr_scheduler_type": "linear"}))
     assert not torch.equal(trained.state_dict()["lm_head.weight"], model.state_dict()["lm_head.weight"])
+
+
+@pytest.mark.parametrize("asked", ["setting", "launcher"])
+def test_a_file_of_deepspeed_is_handed_on_and_told_where_the_package_is_absent(
+    asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`midtrain.trl.deepspeed` names it, or `accelerate launch` says so to its processes."""
+    given = {"deepspeed": "zero3.json"} if asked == "setting" else {}
+    if asked == "launcher":
+        monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+    config, cpu = CONFIG.changed(engine="trl", trl=given), torch.device("cpu")
+    found: dict[str, Any] = {}
+    monkeypatch.setattr(trl_engine, "SFTConfig", lambda **arguments: found.update(arguments))
+    monkeypatch.setattr(trl_engine, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"^midtrain\.trl: deepspeed: expected the package, .*pip install deepspeed$"):
+        trl_engine._arguments(config, cpu, None, progress=False)
+    assert not found
+    monkeypatch.setattr(trl_engine, "find_spec", lambda name: name)
+    trl_engine._arguments(config, cpu, None, progress=False)
+    assert found.get("deepspeed") == given.get("deepspeed") and found["max_steps"] == CONFIG.max_steps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +18,11 @@ from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoin
 from trainer.modeling.published import load_base
 from trainer.modeling.published_layout import swapped
 from trainer.presets import preset
+from trainer.runtime.parallel import Ranks
 from trainer.serving.requests import RequestRefused
 from trainer.serving.served_weights import ServedWeights
+from trainer.vllm import weight_transfer
+from trainer.vllm.client import VllmClient
 from trainer.vllm.weight_transfer import WeightTransfer
 from trainer.vllm.weight_update import ReloadWeights
 
@@ -63,6 +67,36 @@ def test_servers_get_the_published_layout_by_folder_and_by_broadcast(tmp_path: P
     broadcast.keep("u1", model, model.state_dict())
     sent = dict(broadcast._kept["u1"])
     assert all(torch.equal(sent[name], one) for name, one in before.items())
+
+
+def test_of_several_ranks_on_gpus_weights_are_broadcast_from_the_first_one_s_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole policy lies in the machine's memory there, and a group over a CPU is none that vLLM joins."""
+    model, _ = base(write_tiny(tmp_path / "hub", "moe"))
+    joined: list[tuple[str, str]] = []
+    sent: list[str] = []
+
+    def joining(kind: str) -> Any:
+        return lambda client, size, address, device, timeout_s: (joined.append((kind, str(device))), (None, None))[1]
+
+    def broadcast(group: object, tensors: Iterable[torch.Tensor], *more: object) -> None:
+        with monkeypatch.context() as patched:  # no GPU is here to be copied to
+            patched.setattr(torch.Tensor, "to", lambda one, device, dtype: (sent.append(str(device)), one)[1])
+            list(tensors)
+
+    answers = {"/get_world_size": {"world_size": 1}, "/weight_info": {"weight_version": "u1"}}
+    monkeypatch.setattr(VllmClient, "call", lambda client, path, *given, **more: answers.get(path, {}))
+    monkeypatch.setattr(weight_transfer, "_broadcast", broadcast)
+    for kind in ("nccl", "gloo"):
+        monkeypatch.setattr(weight_transfer, f"_{kind}", joining(kind))
+    for device, kind in (("cuda:3", "nccl"), ("cpu", "gloo")):
+        monkeypatch.setattr(weight_transfer, "ranks", lambda device=device: Ranks(0, 2, device))
+        transfer = WeightTransfer("127.0.0.1")
+        transfer.keep("u1", model, model.state_dict())
+        transfer.give(VllmClient("http://127.0.0.1:1"), "u1", 5.0)
+        assert joined.pop() == (kind, device) and sent == [device] * len(transfer._kept["u1"])
+        sent.clear()
 
 
 def test_updates_hold_half_the_bytes_where_servers_compute_in_bf16(tmp_path: Path) -> None:

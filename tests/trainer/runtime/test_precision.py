@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 
-from trainer.runtime.precision import autocast, in_bf16, native_bf16
+from trainer.modeling import generation
+from trainer.runtime.precision import autocast, in_bf16, native_bf16, sampling_autocast
 
 CPU = torch.device("cpu")
 
@@ -47,3 +49,25 @@ def test_passes_are_rounded_only_where_asked_for(bf16: bool | None, ranks: int, 
 def test_a_gpu_takes_it_unless_told_otherwise() -> None:
     assert in_bf16(None, "cuda") and not in_bf16(None, "cpu")
     assert not in_bf16(False, "cuda") and in_bf16(True, "cpu")
+
+
+def test_replies_are_drawn_in_it_on_a_gpu_as_servers_draw_them(
+    model: Any, processor: Any, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "autocast", lambda kind, dtype, enabled: (kind, dtype, enabled))
+        assert sampling_autocast(torch.device("cuda", 1)) == ("cuda", torch.bfloat16, True)
+        assert sampling_autocast(CPU) == ("cpu", torch.bfloat16, False)
+    asked: list[str] = []
+
+    def inside(device: torch.device) -> torch.autocast:
+        asked.append(device.type)
+        return torch.autocast("cpu", torch.bfloat16)
+
+    monkeypatch.setattr(generation, "sampling_autocast", inside)
+    widths = set[torch.dtype]()
+    model.model.language_model.layers[0].mlp.gate_proj.register_forward_hook(
+        lambda module, given, made: widths.add(made.dtype)
+    )
+    generation.generate(model, processor, rows[:1], max_new_tokens=2)
+    assert asked == ["cpu"] and widths == {torch.bfloat16}, "all passes of a reply are inside"

@@ -4,10 +4,7 @@ An estimator is one function: rollouts of a group, their rewards (None = lost), 
 by name → for each reply of each rollout its own advantage, None where the reply shares its trajectory's.
 """
 
-from collections.abc import Callable
-
 Estimates = list[list[float | None]]
-Estimator = Callable[..., Estimates]
 
 MEMBERS = {
     "trajectory": "trainer.online.credit.trajectory:trajectory",

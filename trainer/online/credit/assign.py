@@ -1,21 +1,17 @@
 """The advantage of each reply of an update, by the estimator that the settings name."""
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import partial
 
 from pipelines.extensions import find_named_path
-from trainer.online.credit import MEMBERS, Estimates, Estimator
+from trainer.online.credit import MEMBERS, Estimates
 from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import Advantages
 from trainer.settings.grpo import GrpoConfig
 from trainer.settings.online import CreditConfig
 
-
-@lru_cache
-def estimator(name: str) -> Estimator:
-    """The estimator of a name, or of the path of one of your own. Raises `ValueError` where there is none."""
-    found: Estimator = find_named_path("credit", name, MEMBERS)
-    return found
+estimator = partial(find_named_path, "credit", paths=MEMBERS)
+"""That of a name, or of the path of one of your own. Raises `ValueError` where there is none."""
 
 
 def reply_advantages(

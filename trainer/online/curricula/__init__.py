@@ -5,7 +5,6 @@ weight of 0 or more for each task. `trainer.online.curricula.assign` makes them 
 that no task is given up for good.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -19,8 +18,6 @@ class TaskRecord:
     attempts: float = 0.0
     successes: float = 0.0
 
-
-Curriculum = Callable[..., list[float]]
 
 MEMBERS = {
     "uniform": "trainer.online.curricula.uniform:uniform",

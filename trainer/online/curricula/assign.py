@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
 from generators.tasks.task_spec import TaskSpec
 from pipelines.extensions import find_named_path
 from schemas.ids import digest
-from trainer.online.curricula import MEMBERS, Curriculum, TaskRecord
+from trainer.online.curricula import MEMBERS, TaskRecord
 from trainer.online.strata import StratifiedBatches
 from trainer.settings.online import CurriculumConfig
 
@@ -16,11 +16,8 @@ MEMORY = 0.7
 """What earlier tries of a task count for after each new time that it is drawn: the policy has changed since."""
 
 
-@lru_cache
-def curriculum(name: str) -> Curriculum:
-    """The curriculum of a name, or of the path of one of your own. Raises `ValueError` where there is none."""
-    found: Curriculum = find_named_path("curriculum", name, MEMBERS)
-    return found
+curriculum = partial(find_named_path, "curriculum", paths=MEMBERS)
+"""That of a name, or of the path of one of your own. Raises `ValueError` where there is none."""
 
 
 def task_weights(records: Sequence[TaskRecord], updates: int, config: CurriculumConfig) -> list[float]:

@@ -4,7 +4,6 @@ A controller is one function: β of the settings, what past updates measured, an
 next update. It holds no state of its own, so that a run that was killed goes on with the very same weights.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -17,8 +16,6 @@ class UpdateMeasures:
     reward: float | None = None
     entropy: float | None = None
 
-
-Controller = Callable[..., float]
 
 MEMBERS = {
     "fixed": "trainer.rl.trust_region.fixed:fixed",

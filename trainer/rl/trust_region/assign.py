@@ -2,18 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import partial
 
 from pipelines.extensions import find_named_path
-from trainer.rl.trust_region import MEMBERS, Controller, UpdateMeasures
+from trainer.rl.trust_region import MEMBERS, UpdateMeasures
 from trainer.settings.grpo import GrpoConfig, KlWeightConfig, LearnerConfig
 
-
-@lru_cache
-def controller(name: str) -> Controller:
-    """The controller of a name, or of the path of one of your own. Raises `ValueError` where there is none."""
-    found: Controller = find_named_path("kl_weight", name, MEMBERS)
-    return found
+controller = partial(find_named_path, "kl_weight", paths=MEMBERS)
+"""That of a name, or of the path of one of your own. Raises `ValueError` where there is none."""
 
 
 def checked(grpo: GrpoConfig) -> None:
