@@ -71,12 +71,12 @@ FIRST_LOOK: dict[str, Any] = {
         "grpo": {"max_completion_length": 48},
         "validation_limit": 8,
         "validation_samples": 1,
-        "held_out_limit": 8,
+        "held_out_limit": 4,
         "offline_grounding": {"updates": 2, "prompts": 8, "eval_steps": 2},
     },
     "online": {"updates": 1, "tasks_per_update": 2, "num_generations": 2, "reference": {"episodes": 2}},
     "merge": {"validation_rows": 8, "density": 0.5, "lambda": 1.0},
-    "evaluate": {"grounding": 24, "navigation": 6, "max_new_tokens": 48, "threads": 1},
+    "evaluate": {"grounding": 18, "navigation": 4, "max_new_tokens": 48, "threads": 1},
     "episodes": {"attempts": 8},
 }
 """Settings of training of a first look."""

@@ -37,6 +37,7 @@ SETTINGS: dict[str, Any] = {
         "updates": 2,
         "prompts": 3,
         "num_generations": 4,
+        "grpo": {"max_completion_length": 16},  # what so few steps teach rambles to the end of any length
         "held_out_limit": 8,
         "held_out_samples": 1,
         "validation_limit": 4,
