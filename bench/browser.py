@@ -32,22 +32,9 @@ from schemas.tables import Samples, Screens, Steps, Verdicts
 
 PART_ROWS = 24_576
 SOURCES = 12
-NOUNS = [
-    "alarm",
-    "album",
-    "cart",
-    "contact",
-    "event",
-    "filter",
-    "inbox",
-    "message",
-    "orders",
-    "profile",
-    "search",
-    "video",
-]
+NOUNS = "alarm album cart contact event filter inbox message orders profile search video"
 PLACES = ["archive", "calendar", "gallery", "home", "menu", "settings"]
-WORDS = [f"{place} {noun}" for place in PLACES for noun in NOUNS]
+WORDS = [f"{place} {noun}" for place in PLACES for noun in NOUNS.split()]
 REASONS = (
     "the box has a size and something in it",
     "box_shift: all {n} boxes of this picture lie off what is drawn",

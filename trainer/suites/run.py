@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from generators.policies.policy_maker import PolicyMaker
     from trainer.evaluation.controls import BlindTable
     from trainer.modeling.checkpoint import Checkpoint
-    from trainer.suites.answering import CheckpointAnswers, EndpointAnswers
 from pipelines.store import Store
 from trainer.suites.options import EvaluationSubject, SuiteOptions
 

@@ -21,7 +21,7 @@ from pipelines.prompts import prompt_text
 from schemas.ids import digest
 from trainer.data.image_labels import LabelledImages
 from trainer.midtrain.train import train
-from trainer.modeling.checkpoint import LINEAGE, lineage, load_checkpoint, read_lineage, save_checkpoint
+from trainer.modeling.checkpoint import LINEAGE, Lineage, lineage, load_checkpoint, read_lineage, save_checkpoint
 from trainer.modeling.model import build_model
 from trainer.modeling.processor import Processor
 from trainer.modeling.tensors import WeightFiles
@@ -38,9 +38,6 @@ from trainer.stages.settings import preset_from
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-    from trainer.modeling.checkpoint import Lineage
-    from trainer.modeling.processor import Processor
 
 GATE = "gate.json"
 

@@ -5,7 +5,7 @@ Add a phase: an entry in `CURRICULUM`; a lesson that it asks: `generators.provin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pydantic import model_validator
 
@@ -13,9 +13,6 @@ from schemas.settings import Flag, Number, Settings, Whole, setting
 from trainer.proving.nano_base.vision import VisionConfig
 from trainer.runtime.precision import native_bf16
 from trainer.settings.supervised import MidtrainConfig, SpanWeights
-
-if TYPE_CHECKING:
-    from trainer.settings.supervised import MidtrainConfig
 
 GATED = ("shapes", "icons", "words", "texts", "mixed", "acts", "layouts", "worlds", "kits", "kits_held_out", "apps")
 """Lessons that the gate measures unless others are named; it is passed on "mixed"."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import TaskSpec
@@ -19,7 +19,7 @@ from schemas.ids import digest
 from trainer.data.clusters import picture_key
 from trainer.evaluation.controls import BlindTable
 from trainer.evaluation.evaluate import evaluate
-from trainer.modeling.checkpoint import load_checkpoint
+from trainer.modeling.checkpoint import Checkpoint, load_checkpoint
 from trainer.modeling.tensors import WeightFiles
 from trainer.proving.staircase.choice import ChosenTasks
 from trainer.proving.staircase.config import StaircaseConfig
@@ -29,9 +29,6 @@ from trainer.proving.staircase.tasks import family_of, nano_pool
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.measuring import EvalConfig
 from trainer.suites.worlds import world_success
-
-if TYPE_CHECKING:
-    from trainer.modeling.checkpoint import Checkpoint
 
 CODE_VERSION = "2"
 KEPT = ("task_id", "cluster", "world", "success", "finished", "steps", "attempt", "why", "ended", "unreadable")
