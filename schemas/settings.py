@@ -155,13 +155,14 @@ class Settings(BaseModel):
         return plain
 
     def run_part(self) -> dict[str, object]:
-        """Every setting as JSON values but the neutral ones at their default: those came later, and a run that was
-        saved before them still fits. Of settings within settings likewise."""
+        """Every setting as JSON values but those that no version holds, and the neutral ones at their default: these
+        came later, and a run that was saved before them still fits. Of settings within settings likewise."""
         found: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             # Neutral at its default: saved runs from before the setting must still fit.
-            if not (marked(field, "neutral") and value == field.default):
+            neutral = marked(field, "neutral") and value == field.default
+            if marked(field, "in_version") is not NEVER and not neutral:
                 found[field.alias or name] = value.run_part() if isinstance(value, Settings) else value
         plain: dict[str, Any] = json.loads(json.dumps(found, default=lambda one: one.run_part()))
         return plain

@@ -64,7 +64,7 @@ class DistillRun(PeakRun):
         # in the order that the settings name them in
         ids = [[str(task.row["sample_id"]) for task in some] for part in (train, validation) for some in part.values()]
         identity = digest([STATE_VERSION, weights, settings.run_part(), ids])
-        file = StateFile(folder / FILE if folder else None, identity)
+        file = StateFile(folder / FILE if folder else None, identity, settings.async_save)
         super().__init__(loaded, sampler, settings, emit, file)
         self.config, self.train, self.validation = settings, train, validation
         self.learner = Distiller(loaded.model, loaded.processor, settings)

@@ -86,7 +86,7 @@ def train(
     optimiser = adamw(
         model, config.learning_rate, config.learning_rate_scales, betas=config.betas, weight_decay=config.weight_decay
     )
-    state = TrainingState(state_dir, digest, group)
+    state = TrainingState(state_dir, digest, group, config.async_save)
     step, curve, place = _resumed(state.load(model, optimiser) or {})
     num_tokens = sum(row["tokens"] for row in curve.steps)
     run = OptimiserSteps(model, processor, optimiser, config, group, bad_before=curve.bad_rows)
@@ -97,6 +97,7 @@ def train(
         Kernels(model, config.attention, config.compile, narrow=True).used(),
         step_bar("mid-training", config.max_steps, step, shown=progress and group.first) as bar,
         Tracker(state_dir if group.first else None, step) as tracker,
+        state.saves,
     ):
 
         def validate_now() -> None:
@@ -133,6 +134,7 @@ def train(
             if last or step % config.save_steps == 0:
                 # where the stream stood after this step, not where the thread that reads ahead is
                 state.save(model, optimiser, _progress(step, curve, given.after))
+            state.saves.check()
     _put_back(plain, model, group)
     if on_event is not None:  # on every rank
         on_event({"kind": "trained", "step": step})

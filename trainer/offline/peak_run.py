@@ -55,10 +55,12 @@ class PeakRun:
         while self.state.update < pace.updates and not self._over():
             self._update()
             self.sampler.renew(self.state.update)
+            self.file.saves.check()
             if self.state.update % pace.eval_steps == 0 or self.state.update == pace.updates:
                 self._look()
             if self.state.update % pace.save_steps == 0:
                 self._save()
+        self.file.saves.check(wait=True)
         self.model.load_state_dict(self.state.peak_weights)
         self.model.eval()
         self.sampler.renew(self.state.peak_update)
@@ -97,8 +99,9 @@ class PeakRun:
     def _save(self) -> None:
         if self.file.path is None:
             return
+        self.file.saves.check(wait=True)
         saved = self.learner.state(self.file)
-        self.file.save(saved["folder"], learner=saved, state=vars(self.state))
+        self.file.save(saved["folder"], self.learner.written, learner=saved, state=vars(self.state))
         self.emit({"kind": "saved", "update": self.state.update})
 
     def _restore(self) -> bool:

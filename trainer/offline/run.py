@@ -84,7 +84,7 @@ class OfflineRun(PeakRun):
         start: str | Path,
     ) -> None:
         identity = _identity(start, config, train, validation)
-        file = StateFile(folder / FILE if folder else None, identity)
+        file = StateFile(folder / FILE if folder else None, identity, config.async_save)
         super().__init__(loaded, sampler, config, emit, file)
         self.config, self.train, self.validation = config, train, validation
         if config.lora.rank:

@@ -98,6 +98,7 @@ class OnlineRun:
                     self._validate()
                 if last or self.progress.update % self.config.save_steps == 0:
                     self._save()
+                self.state.saves.check(wait=last)
             return self.workers.held_s
 
     def _elapsed(self) -> float:
@@ -245,12 +246,12 @@ class OnlineRun:
     # -- state -----------------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
+        self.state.saves.check(wait=True)  # what it had collected is forgotten before others are
         self.progress.replay = self.replay.to_plain()
         self.progress.collected = self.collector.state()
         elapsed = self._elapsed()
         # the order is what makes a kill harmless: collected, saved, and only then are files removed
-        save_run(self.state, self.learner, replace(self.progress, elapsed_s=elapsed))
-        self.collector.saved()
+        save_run(self.state, self.learner, replace(self.progress, elapsed_s=elapsed), self.collector.saved)
         # batches of ever different sizes leave holes in the heap (docs/decisions/trainer.md)
         give_back()
         self.emit({"kind": "saved", "update": self.progress.update})

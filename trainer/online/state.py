@@ -1,6 +1,7 @@
 """What changes during a run of online RL, beside the learner, and how both are kept."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -32,11 +33,15 @@ class TrainingProgress:
     elapsed_s: float = 0.0
 
 
-def save_run(file: StateFile, learner: Learner, progress: TrainingProgress) -> None:
-    """Learner, RNG and progress, on the disk when this returns."""
-    if file.path is not None:  # else the other ranks would gather a state that nobody wants
-        saved = learner.state(file)
-        file.save(saved["folder"], learner=saved, rng=torch.get_rng_state(), progress=json.dumps(asdict(progress)))
+def save_run(
+    file: StateFile, learner: Learner, progress: TrainingProgress, then: Callable[[], object] = lambda: None
+) -> None:
+    """Learner, RNG and progress; `then` is called once they are on the disk."""
+    if file.path is None:  # the other ranks would gather a state that nobody wants
+        then()
+        return
+    saved, plain = learner.state(file), json.dumps(asdict(progress))
+    file.save(saved["folder"], learner.written, then, learner=saved, rng=torch.get_rng_state(), progress=plain)
 
 
 def load_run(file: StateFile, learner: Learner) -> TrainingProgress | None:

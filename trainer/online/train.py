@@ -93,7 +93,8 @@ def train_online(
         batches = TaskCurriculum(tasks, config.curriculum, config.edges, config.seed)
     loaded = load_checkpoint(start, device=device)
     config = _asking(loaded, config)
-    state = StateFile(Path(state_dir) / FILE if state_dir else None, _identity(start, tasks, checked, config))
+    path, identity = Path(state_dir) / FILE if state_dir else None, _identity(start, tasks, checked, config)
+    state = StateFile(path, identity, config.async_save)
     before = in_memory(loaded.model.named_parameters())  # by the names that they have without adapters
     run = _assembled(start, loaded, batches, checked, pool, judge, state, config, emit)
     sizes = {"tasks": len(tasks), "strata": batches.sizes, "validation": len(checked)}

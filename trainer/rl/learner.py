@@ -15,7 +15,7 @@ too, and gone on from by any number of ranks.
 import copy
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -37,7 +37,7 @@ from trainer.rl.trust_region.assign import checked
 from trainer.runtime.parallel import following, ranks
 from trainer.runtime.precision import autocast, in_bf16
 from trainer.runtime.rates import adamw, set_rate
-from trainer.runtime.training_state import StateFile, read_parts, spread_whole, write_parts
+from trainer.runtime.training_state import Saves, StateFile, read_parts, spread_whole, write_parts
 from trainer.settings.grpo import GrpoConfig, KlWeightConfig, LearnerConfig
 
 log = logging.getLogger(__name__)
@@ -102,6 +102,8 @@ class Learner:
             weight_decay=config.weight_decay,
         )
         self._taken_up: Mapping[str, Any] | None = None
+        self._saves = Saves(config.async_save)
+        self.written: Callable[[], object] = lambda: None  # returns once this rank's part of a state is there
 
     # -- what the first rank calls ---------------------------------------------------------------------------------
 
@@ -152,12 +154,10 @@ class Learner:
 
     def follow(self) -> None:
         """What every rank but the first does until `close`."""
-        while True:
-            what, given = self.group.broadcast(None)
-            if what == "close":
-                return
-            # `what` is named by the first rank of this run, never by data
-            getattr(self, f"_{what}")(*given)
+        while (told := self.group.broadcast(None))[0] != "close":
+            # what is called is named by the first rank of this run, never by data
+            getattr(self, f"_{told[0]}")(*told[1])
+        self.written()
 
     def _together(self, what: str, *given: object) -> Any:
         self.group.broadcast((what, given))
@@ -295,7 +295,8 @@ class Learner:
         return float(norm_of(torch.nn.utils.clip_grad_norm_(self._policy.parameters(), self.config.max_grad_norm)))
 
     def _of_tokens(self, part: Sequence[SampledReply], old: torch.Tensor) -> torch.Tensor | None:
-        """Advantages of the tokens [S, L], as `old` (policy), where each has its own; None: replies share theirs."""
+        """Advantages of the tokens [S, L], where each has its own; None: replies share theirs. `old`: log-probabilities
+        of the old policy, of the same form."""
         return None
 
     def _gap_figures(self, gaps: torch.Tensor) -> dict[str, float]:
@@ -351,7 +352,8 @@ class Learner:
 
     def _state(self, folder: Path | None) -> dict[str, Any]:
         if folder is not None:
-            write_parts(folder, self._policy, self.optimizer, **self._reference())
+            self.written()  # one save at a time
+            self.written = write_parts(folder, self._policy, self.optimizer, self._saves.group(), **self._reference())
             return {"folder": folder.name}
         return {
             "folder": "",

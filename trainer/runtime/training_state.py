@@ -1,18 +1,24 @@
-"""The resumable state of a training run: one file that is replaced whole, or for several ranks a folder of parts.
+"""The resumable state of a training run: one file that is replaced whole, which names the folder of its parts where
+several ranks have saved it.
 
-`StateFile` keeps any tensors and plain data under the identity of a run; RL keeps its learner in one, or names in it
-the folder of its parts. `TrainingState` keeps a model with its optimiser and the RNG: of one process in the file
-`state.pt`, of several ranks as a folder `step-<n>` and `state.json`, which names it once all parts are there. Parts are
-torch.distributed.checkpoint's. Either form is gone on from by any number of ranks. A state of another run (other
-weights, data or config) is passed over, and later written over.
+`StateFile` keeps any tensors and plain data under the identity of a run; RL keeps its learner in one. `TrainingState`
+keeps a model with its optimiser and the RNG in `state.pt`. Parts are torch.distributed.checkpoint's; either form is
+gone on from by any number of ranks. A state of another run (other weights, data or config) is passed over, and later
+written over.
+
+With `background` a state is copied at once and written beside training: the same bytes, one save at a time, and what
+lay there before stays the state until the new one is whole.
 """
 
-import json
+import io
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 import torch.distributed as dist
@@ -20,17 +26,58 @@ from torch import nn
 from torch.optim import Optimizer
 
 from pipelines.whole_files import sync, whole_file
-from trainer.runtime.parallel import Ranks
+from trainer.runtime.parallel import TIMEOUT, Ranks
 from trainer.runtime.rates import names_in_order
 
-SINGLE, PARTS = "state.pt", "state.json"
+FILE = "state.pt"
+
+
+class Saves:
+    """The saves of a process, one at a time: done when `begin` returns or, in the `background`, in a thread. At the end
+    of `with` the last one has ended."""
+
+    def __init__(self, background: bool = False) -> None:
+        self._threads = ThreadPoolExecutor(1, "saved-state") if background else None
+        self._running: tuple[Path, Future[object], Callable[[], object]] | None = None
+        self._group: Any = None
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, *error: object) -> None:
+        # where training has failed, what the save says of it would hide why
+        with nullcontext() if kind is None else suppress(RuntimeError):
+            self.check(wait=True)
+
+    def begin(self, path: Path, write: Callable[[], object], then: Callable[[], object] = lambda: None) -> None:
+        """`then` is called once `path` is written, by who trains."""
+        self.check(wait=True)
+        if self._threads is not None:
+            self._running = path, self._threads.submit(write), then
+            return
+        write()
+        then()
+
+    def check(self, *, wait: bool = False) -> None:
+        """See whether a save has ended, or wait for it. Raises `RuntimeError` naming the file of one that failed."""
+        if self._running is None or not (wait or self._running[1].done()):
+            return
+        (path, running, then), self._running = self._running, None
+        if (error := running.exception()) is not None:
+            raise RuntimeError(f"{path}: saving beside training failed, the state before is whole: {error}") from error
+        then()
+
+    def group(self) -> Any:
+        """Of several ranks: where saves in the background meet, so that no collective of training meets theirs."""
+        if self._threads is not None and self._group is None:
+            self._group = dist.new_group(backend="gloo", timeout=TIMEOUT)
+        return self._group
 
 
 class StateFile:
     """`identity`: what a saved state must have been made with to be gone on from. Without a path nothing is saved."""
 
-    def __init__(self, path: Path | None, identity: str) -> None:
-        self.path, self.identity = path, identity
+    def __init__(self, path: Path | None, identity: str, background: bool = False) -> None:
+        self.path, self.identity, self.background, self.saves = path, identity, background, Saves(background)
 
     def folder(self, name: str = "") -> Path:
         """Where ranks save parts beside the file: the folder of that name, or a new one."""
@@ -42,15 +89,36 @@ class StateFile:
     def _folders(self) -> list[Path]:
         return list(self.path.parent.glob(f"{self.path.stem}-*")) if self.path is not None else []
 
-    def save(self, folder: str = "", **parts: object) -> None:
-        """Plain data and tensors, on the disk when this returns; what lay there is replaced whole or not at all. Of
-        the folders of parts that of the name `folder` stays."""
-        if self.path is None:
+    def save(
+        self,
+        folder: str = "",
+        after: Callable[[], object] = lambda: None,
+        then: Callable[[], object] = lambda: None,
+        **parts: object,
+    ) -> None:
+        """Plain data and tensors; what lay there is replaced whole or not at all, and `then` called (`Saves.begin`). Of
+        the folders of parts that of the name `folder` stays, whose parts are there when `after` returns."""
+        if (path := self.path) is None:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(self.path, lasting=True, alone=True) as part, part.open("wb") as stream:
-            torch.save({"identity": self.identity, **parts}, stream)
-        sync(self.path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = {"identity": self.identity, **parts}
+        if not self.background:
+            self.saves.begin(path, lambda: self._write(path, folder, partial(torch.save, kept)), then)
+            return
+        self.saves.check(wait=True)  # no two copies are held
+        # serialised now: training goes on to change the tensors
+        torch.save(kept, taken := io.BytesIO())
+
+        def write() -> None:
+            after()
+            self._write(path, folder, lambda stream: stream.write(taken.getbuffer()))
+
+        self.saves.begin(path, write, then)
+
+    def _write(self, path: Path, folder: str, into: Callable[[BinaryIO], object]) -> None:
+        with whole_file(path, lasting=True, alone=True) as part, part.open("wb") as stream:
+            into(stream)
+        sync(path.parent)
         # only now: until the file names the new folder, the old one is the state
         for old in self._folders():
             if old.name != folder:
@@ -66,19 +134,28 @@ class StateFile:
 
     def forget(self) -> None:
         """The run is over."""
+        self.saves.check(wait=True)
         if self.path is not None:
             self.path.unlink(missing_ok=True)
         for old in self._folders():
             shutil.rmtree(old, ignore_errors=True)
 
 
-def write_parts(folder: Path, model: nn.Module, optimiser: Optimizer, **more: object) -> None:
-    """Weights, moments and `more` (tensors, or dicts of them) into a folder, by every rank its share."""
+def write_parts(
+    folder: Path, model: nn.Module, optimiser: Optimizer, group: Any = None, **more: object
+) -> Callable[[], object]:
+    """Weights, moments and `more` (tensors, or dicts of them) into a folder, by every rank its share. With a `group`
+    (`Saves.group`) they are copied, and are there once what is returned returns; else they are there already."""
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import get_state_dict
 
     weights, moments = get_state_dict(model, optimiser)
-    dcp.save({"model": weights, "optimiser": moments, **more}, checkpoint_id=str(folder))
+    box = {"model": weights, "optimiser": moments, **more}
+    if group is None:
+        dcp.save(box, checkpoint_id=str(folder))
+        return lambda: None
+    saving: Any = dcp.async_save(box, checkpoint_id=str(folder), process_group=group)
+    return saving.result  # type: ignore[no-any-return]
 
 
 def read_parts(folder: Path, model: nn.Module, optimiser: Optimizer, **more: object) -> dict[str, Any]:
@@ -113,84 +190,48 @@ def spread_whole(
 
 
 class TrainingState:
-    """Saves and loads; `more` is what goes along (JSON-able)."""
+    """Saves and loads; `more` is what goes along (plain data)."""
 
-    def __init__(self, folder: Path | None, identity: str, group: Ranks) -> None:
-        self._folder, self._identity, self._group = folder, identity, group
-        self._single = StateFile(folder / SINGLE if folder else None, identity)
+    def __init__(self, folder: Path | None, identity: str, group: Ranks, background: bool = False) -> None:
+        self._group, self._file = group, StateFile(folder / FILE if folder else None, identity, background)
+        self.saves = self._file.saves
 
     def load(self, model: nn.Module, optimiser: Optimizer) -> dict[str, Any] | None:
-        """`more` of the state that fits, after the weights are taken up; None if there is none. Of two, which a run
-        leaves that was killed after it went on with another number of ranks, it is the later."""
-        if self._folder is None:
+        """`more` of the state that fits, after the weights are taken up; None if there is none."""
+        group, path = self._group, self._file.path
+        if path is None:
             return None
-        group, parts = self._group, self._parts()
         # several ranks take their shares from the file, so the first needn't hold all of it in memory
-        single = self._single.load(mmap=group.world > 1) if group.first else None
-        found = single or {}
-        # of equal steps the parts, which were written by the run that went on later
-        later = parts is not None and parts["more"]["step"] >= found.get("step", -1)
-        if group.broadcast(later):
-            return self._load_parts(model, optimiser)
-        if not group.broadcast(bool(found)):
-            return None
+        found = (self._file.load(mmap=group.world > 1) if group.first else None) or {}
         # other ranks have nothing to give: the first one's is spread
         weights, moments = found.pop("model", {}), found.pop("optimiser", {})
-        if group.world > 1:
+        if not (found := group.broadcast(found)):
+            return None
+        if parts := found.pop("parts", ""):
+            read_parts(path.with_name(parts), model, optimiser)
+        elif group.world > 1:
             spread_whole(model, optimiser, weights, moments)
         else:
             model.load_state_dict(weights)
             optimiser.load_state_dict(moments)
-        found = group.broadcast(found)
         torch.set_rng_state(found.pop("rng"))
         return found
 
-    def _parts(self) -> dict[str, Any] | None:
-        """What `state.json` says; None if there is none of this run."""
-        assert self._folder is not None
-        path = self._folder / PARTS
-        found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-        return found if found.get("identity") == self._identity else None
-
-    def _load_parts(self, model: nn.Module, optimiser: Optimizer) -> dict[str, Any]:
-        found = self._parts()
-        assert found is not None and self._folder is not None
-        read = read_parts(self._folder / found["parts"], model, optimiser, rng=torch.get_rng_state())
-        torch.set_rng_state(read["rng"])
-        more: dict[str, Any] = found["more"]
-        return more
-
     def save(self, model: nn.Module, optimiser: Optimizer, more: Mapping[str, Any]) -> None:
         """Replace what lies there, whole or not at all; every rank calls it at the same step."""
-        if self._folder is None:
+        group, file, rng = self._group, self._file, torch.get_rng_state()
+        if file.path is None:
             return
-        if self._group.world > 1:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._save_parts(model, optimiser, more)
+        if group.world == 1:
+            file.save(parts="", model=model.state_dict(), optimiser=optimiser.state_dict(), rng=rng, **more)
             return
-        self._single.save(model=model.state_dict(), optimiser=optimiser.state_dict(), rng=torch.get_rng_state(), **more)
-        (self._folder / PARTS).unlink(missing_ok=True)  # of several ranks that this process went on from
-        self._drop("")
-
-    def _save_parts(self, model: nn.Module, optimiser: Optimizer, more: Mapping[str, Any]) -> None:
-        assert self._folder is not None
-        name = f"step-{more['step']}"
-        if self._group.first:
-            shutil.rmtree(self._folder / name, ignore_errors=True)  # of a run that was killed as it wrote it
-        # no rank writes before what lay there is gone
-        self._group.barrier()
-        write_parts(self._folder / name, model, optimiser, rng=torch.get_rng_state())
-        if self._group.first:
-            with whole_file(self._folder / PARTS, lasting=True, alone=True) as part:
-                part.write_text(json.dumps({"identity": self._identity, "parts": name, "more": dict(more)}), "utf-8")
-            self._single.forget()  # of one process that these ranks went on from
-            self._drop(name)
+        self.saves.check(wait=True)
+        name = group.broadcast(file.folder().name if group.first else "")
+        written = write_parts(file.path.with_name(name), model, optimiser, self.saves.group())
+        if group.first:
+            file.save(name, written, parts=name, rng=rng, **more)
+        else:
+            self.saves.begin(file.path, written)
         # no rank goes on, and maybe ends, before the state is named
-        self._group.barrier()
-
-    def _drop(self, but: str) -> None:
-        """Remove all folders of parts but one."""
-        assert self._folder is not None
-        for old in self._folder.glob("step-*"):
-            if old.name != but:
-                shutil.rmtree(old, ignore_errors=True)
+        if not file.background:
+            group.barrier()

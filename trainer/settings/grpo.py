@@ -4,7 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from schemas.settings import Flag, Number, Settings, Whole, setting
+from schemas.settings import NEVER, Flag, Number, Settings, Whole, setting
 from trainer.settings.rate_scales import RateScales
 from trainer.settings.supervised import LoraSettings
 
@@ -124,6 +124,9 @@ class LearnerConfig(Settings):
     bf16: Flag | None = setting(None, "Compute in bfloat16, the weights staying as they are; null: on a GPU only.")
     attention: str = setting("sdpa", "How the learner computes attention, as `midtrain.attention`.", neutral=True)
     compile: Flag = setting(False, "Compile the learner's blocks, as `midtrain.compile`.", neutral=True)
+    async_save: Flag = setting(
+        False, "Save states beside training, in either engine, as `midtrain.async_save`.", in_version=NEVER
+    )
 
     @property
     def sampling_temperature(self) -> float:

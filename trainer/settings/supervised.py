@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
-from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, setting
+from schemas.settings import ALWAYS, NEVER, Flag, Number, Settings, Whole, setting
 from trainer.settings.rate_scales import RateScales
 
 
@@ -88,6 +88,12 @@ class MidtrainConfig(Settings):
         PerplexityWeights(), "Loss weight of answer tokens by how hard they are, beside `spans`.", neutral=True
     )
     save_steps: Whole = setting(50, "Steps between two saved states to go on from.", ge=1)
+    async_save: Flag = setting(
+        False,
+        "Save these states beside training, which waits until they are copied and not for the disk; takes memory for "
+        "one more state. By engine own.",
+        in_version=NEVER,
+    )
     eval_steps: Whole = setting(100, "Steps between two validations; 0 validates after the last step only.")
     bf16: Flag | None = setting(
         None, "Compute in bfloat16, with float32 weights, gradients and losses; null: on a GPU only.", neutral=True
@@ -158,6 +164,8 @@ class MidtrainConfig(Settings):
                 f"expected engine trl and lora.rank above 0 with lora.quantisation {self.lora.quantisation}, found "
                 f"engine {self.engine} and rank {self.lora.rank}"
             )
+        if self.async_save and self.engine != "own":
+            raise ValueError(f"expected engine own beside async_save, found {self.engine}, which saves by itself")
         if min(self.sigma) < 0:
             raise ValueError(f"expected sigma of 0 or more, found {self.sigma}")
         # The two change the loss after and before the backward pass.

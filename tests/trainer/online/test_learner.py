@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from online_runs import plain_grpo as config
 from online_runs import two_rollouts as rollouts
 from online_runs import update
@@ -172,6 +173,32 @@ def test_the_state_comes_back(loaded: Checkpoint) -> None:
     update(learner, made, advantages, 1)
     other = Learner(copy.deepcopy(loaded.model), loaded.processor, settings)
     other.load(state, file)
+    update(other, made, advantages, 1)
+    ours, theirs = learner.model.state_dict(), other.model.state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_parts_that_are_saved_beside_training_are_those_of_then(loaded: Checkpoint, tmp_path: Path) -> None:
+    """A process group of one writes as several ranks do; the learner goes on while its state is written."""
+    settings = OnlineConfig.parsed({"learning_rate": 1e-2, "async_save": True})
+    made, advantages = rollouts(loaded), group_advantages([[1.0, 0.0]], settings.grpo)
+    file = StateFile(tmp_path / "rl.pt", "a run", background=True)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        learner, other = (
+            Learner(one, loaded.processor, settings) for one in (loaded.model, copy.deepcopy(loaded.model))
+        )
+        update(learner, made, advantages, 0)
+        saved = learner._state(file.folder())
+        file.save(saved["folder"], learner.written, learner=saved)
+        update(learner, made, advantages, 1)
+        file.saves.check(wait=True)
+        assert {path.name for path in tmp_path.iterdir()} == {"rl.pt", "rl-1"}
+        kept = file.load()
+        assert kept is not None
+        other._load(file.folder(kept["learner"]["folder"]))
+    finally:
+        dist.destroy_process_group()
     update(other, made, advantages, 1)
     ours, theirs = learner.model.state_dict(), other.model.state_dict()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)

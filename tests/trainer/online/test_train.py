@@ -91,7 +91,7 @@ def test_it_goes_on_asking_for_thoughts_as_its_start_was_trained(start: Path, tm
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_killed_run_goes_on_bit_for_bit(start: Path, tmp_path: Path, engine: str) -> None:
-    config = settings(save_steps=2, engine=engine)
+    config = settings(save_steps=2, engine=engine, async_save=engine == "own")
     whole = train(start, tmp_path / "whole", config)
     looks = [(look["episodes"], look["sampled_episodes"]) for look in whole.metrics["validation"]]
     assert looks == [(2, 2)] * 3, "two tasks, each once more for the reference's four episodes"
@@ -108,7 +108,7 @@ def test_a_killed_run_goes_on_bit_for_bit(start: Path, tmp_path: Path, engine: s
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_asynchronous_run_loses_nothing_and_uses_nothing_twice(start: Path, tmp_path: Path, engine: str) -> None:
-    config = settings(mode="async", updates=5, save_steps=2, max_staleness=2, engine=engine)
+    config = settings(mode="async", updates=5, save_steps=2, max_staleness=2, engine=engine, async_save=engine == "own")
     at = random.Random().randrange(20, 50)
     killed(start, tmp_path / "out", config, tmp_path / "state", at)
     [folder] = list((tmp_path / "state").glob("*/rollouts"))

@@ -19,7 +19,6 @@ from trainer.midtrain.step import OptimiserSteps
 from trainer.midtrain.train import train
 from trainer.modeling.model import recompute, speed_up
 from trainer.runtime.parallel import Ranks, launched, ranks
-from trainer.runtime.training_state import TrainingState, write_parts
 from trainer.settings.supervised import MidtrainConfig
 
 pytestmark = [pytest.mark.real_parts, pytest.mark.slow]
@@ -200,8 +199,8 @@ def test_parts_resume_to_the_same_curve_and_end_as_whole_weights(two_ranks: Path
     for mine, theirs in zip(alone.steps, whole["steps"], strict=True):
         assert mine["loss"] == pytest.approx(theirs["loss"], rel=1e-4) and mine["tokens"] == theirs["tokens"]
     assert alone.validation[-1] == pytest.approx(whole["validation"][-1], rel=1e-3)
-    assert json.loads((two_ranks / "broken/state.json").read_text())["parts"] == "step-5"
-    assert [path.name for path in (two_ranks / "broken").glob("step-*")] == ["step-5"]
+    kept = torch.load(two_ranks / "broken/state.pt", weights_only=True)
+    assert kept["step"] == 5 and [path.name for path in (two_ranks / "broken").glob("state-*")] == [kept["parts"]]
 
 
 def stretch(folder: Path, end: int) -> None:
@@ -220,39 +219,30 @@ def stretch(folder: Path, end: int) -> None:
                 torch.save((curve.steps, model.state_dict()), folder / "end.pt")
 
 
-CHANGING = CONFIG.changed(batch_size=2, save_steps=1, learning_rate_scales={"visual": 0.5, "norm": 2.0})
+CHANGING = CONFIG.changed(
+    batch_size=2, save_steps=1, async_save=True, learning_rate_scales={"visual": 0.5, "norm": 2.0}
+)
 
 
 def test_a_run_goes_on_with_fewer_ranks_and_with_more(tmp_path: Path) -> None:
-    """Two ranks, one process, two ranks again; each fails on the way, and leaves no state but its own."""
+    """Two ranks, one process, two ranks again, saving beside training; each fails on the way, and leaves no state but
+    its own."""
     on_two_ranks(stretch, tmp_path, 4)
     state = tmp_path / "state"
-    first = json.loads((state / "state.json").read_text())["more"]["step"]
+    first = torch.load(state / "state.pt", weights_only=True)["step"]
     stretch(tmp_path, 9)
     second = torch.load(state / "state.pt", weights_only=True)["step"]
     assert 0 < first < second < CHANGING.max_steps
     assert {path.name for path in state.iterdir()} == {"state.pt", "runs"}
     on_two_ranks(stretch, tmp_path, 10**9)
-    assert {path.name for path in state.iterdir()} == {"state.json", "step-5", "runs"}
+    parts = torch.load(state / "state.pt", weights_only=True)["parts"]
+    assert parts and {path.name for path in state.iterdir()} == {"state.pt", parts, "runs"}
     steps, weights = torch.load(tmp_path / "end.pt", weights_only=True)
     model, processor = tiny_setup()
     alone = train(model, processor, ListSource(mixed_rows()), CHANGING, progress=False)
     assert [step["loss"] for step in steps] == pytest.approx([step["loss"] for step in alone.steps], rel=1e-4)
     for name, tensor in model.state_dict().items():
         torch.testing.assert_close(weights[name], tensor, rtol=1e-3, atol=2e-4)
-
-
-def test_of_two_states_the_later_is_taken(tmp_path: Path) -> None:
-    """As a run leaves them that was killed between writing its own and dropping the one that it went on from."""
-    model, _ = tiny_setup()
-    optimiser = torch.optim.AdamW(model.parameters())
-    state = TrainingState(tmp_path, "a run", Ranks())
-    state.save(model, optimiser, {"step": 3})
-    for step, expected in ((2, 3), (4, 4)):
-        write_parts(tmp_path / f"step-{step}", model, optimiser, rng=torch.get_rng_state())
-        told = {"identity": "a run", "parts": f"step-{step}", "more": {"step": step}}
-        (tmp_path / "state.json").write_text(json.dumps(told))
-        assert (state.load(model, optimiser) or {})["step"] == expected
 
 
 def test_a_process_on_its_own_needs_no_group() -> None:
