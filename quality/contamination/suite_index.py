@@ -17,14 +17,7 @@ import pyarrow.parquet as pq
 
 from pipelines.store import Manifest, Store, StoreError
 from quality.contamination.fingerprints import PICTURES, Items, asset_of
-from quality.contamination.text_prints import (
-    APP_WEIGHT,
-    CONTAINMENT,
-    COSINE,
-    TEXT_WEIGHT,
-    TextPrint,
-    shingles,
-)
+from quality.contamination.text_prints import APP_WEIGHT, CONTAINMENT, COSINE, TEXT_WEIGHT, TextPrint, shingles
 from quality.contamination.text_prints import VERSION as TEXT_VERSION
 from quality.duplicates.looks import VERSION as LOOK_VERSION
 from quality.duplicates.looks import PictureLook, one_screen
