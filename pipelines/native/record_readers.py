@@ -28,8 +28,8 @@ from pipelines.native import json_array
 ItemCount = Callable[[str], int]
 IdOf = Callable[[Any], str | None]
 BOM = "\ufeff"
-_BOM_UTF8 = BOM.encode()
 """The byte order mark that some editors and exports put before UTF-8."""
+_BOM_UTF8 = BOM.encode()
 FIRST_LINE_BYTES = 64 << 20
 SHOWN_CHARS = 2000
 _INSTEAD = {
