@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from dagster_dev import page_of, running  # noqa: E402
+from PIL import Image  # noqa: E402
 
 from dagster_project.settings import dagster_home  # noqa: E402
 
@@ -129,6 +130,9 @@ def take_report(report: Path, out: Path) -> None:
         page.get_by_role("heading", name="An agent at play").evaluate("heading => heading.scrollIntoView()")
         page.wait_for_timeout(500)  # the first action of the episodes, which go on by themselves
         page.screenshot(path=out / "report.png")
+    with Image.open(out / "report.png") as picture:  # photographs on it make it large: 256 colours are enough
+        few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    few.save(out / "report.png", optimize=True)
 
 
 def main() -> int:
