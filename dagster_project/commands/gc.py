@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from dagster_project.commands.store_option import add_store, open_store
-from pipelines.store.collect_garbage import AssetPlan, GarbagePlan, collect, survey
+from pipelines.store.collect_garbage import GarbagePlan, collect, survey
 from pipelines.store.free_space import free_bytes, sized
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -61,7 +61,7 @@ def _print(plan: GarbagePlan) -> None:
     for asset in sorted(plan.assets, key=lambda one: (-one.bytes, one.key)):
         print(
             f"{asset.key:<44} {len(asset.kept) + len(asset.dropped):>8} {len(asset.dropped):>4} "
-            f"{asset.bytes_kept:>16,} {asset.bytes:>16,}{_held(asset)}"
+            f"{asset.bytes_kept:>16,} {asset.bytes:>16,}{f'  left alone: {asset.held}' if asset.held else ''}"
         )
     going = sum(size for _, size in plan.screens)
     note = f"  left alone: {plan.screens_held}" if plan.screens_held else ""
@@ -69,10 +69,6 @@ def _print(plan: GarbagePlan) -> None:
         f"{'screens':<44} {plan.screens_kept + len(plan.screens):>8} {len(plan.screens):>4} "
         f"{plan.screens_bytes_kept:>16,} {going:>16,}{note}"
     )
-
-
-def _held(asset: AssetPlan) -> str:
-    return f"  left alone: {asset.held}" if asset.held else ""
 
 
 def _plain(plan: GarbagePlan, deleted: bool) -> dict[str, Any]:

@@ -284,7 +284,7 @@ def _recordings(
         if len(held) > config.max_episodes:
             busy += 1
             continue
-        ordered = [(name, _source(name)) for name in sorted(held)]
+        ordered = [(name, name.removeprefix("episode:").partition("/")[0]) for name in sorted(held)]
         # Episodes of different sources that share a screen: only these can be one recording.
         meeting |= {(split, a, b) for n, (a, one) in enumerate(ordered) for b, two in ordered[n + 1 :] if one != two}
     found = []
@@ -311,10 +311,6 @@ def _shared(one: Sequence[_OwnedStep], two: Sequence[_OwnedStep]) -> list[str]:
             left[step.sha].remove(match)
             both.append(step.sha)
     return both
-
-
-def _source(item_id: str) -> str:
-    return item_id.removeprefix("episode:").partition("/")[0]
 
 
 def _steps(source: str, manifest: Manifest, copies: Mapping[str, str]) -> Iterator[tuple[str, str, _OwnedStep]]:

@@ -51,12 +51,8 @@ def _flip(step: Step, finding: Finding) -> Row | None:
         return with_action(step.row, Scroll(direction=measured))
     # The way stays, walked the other way round, and the word turns with it.
     swapped = Scroll(action.end, action.start, OPPOSITE[action.direction] if action.direction else "")
-    agrees = swapped.direction or _direction(swapped)
+    agrees = swapped.direction or scroll_direction(swapped.start, swapped.end)  # type: ignore[arg-type]
     return with_action(step.row, swapped) if agrees == measured else None
-
-
-def _direction(scroll: Scroll) -> str:
-    return scroll_direction(scroll.start, scroll.end)  # type: ignore[arg-type]
 
 
 def _snap(step: Step, finding: Finding) -> Row | None:

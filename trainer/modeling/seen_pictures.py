@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from trainer.modeling.tensors import parameters_digest
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from trainer.modeling.batches import Batch
+    from trainer.modeling.processor import Processor
 
 MOST_BYTES = 512 * 2**20
 """Of features that are kept; those not asked for the longest go first."""
@@ -105,11 +108,28 @@ def deepstack(seen: object) -> Sequence[Sequence[torch.Tensor]]:
     return getattr(seen, "deepstack_features", None) or ()
 
 
+_of_towers: dict[tuple[object, ...], SeenPictures] = {}
+
+
+def of_tower(model: Any, processor: Processor) -> SeenPictures:
+    """What this process has seen with just this tower, whose weights stay as they are: checkpoints of one training
+    that are evaluated one after the other are shown the same pictures, and often differ in their decoders alone. Those
+    of the last tower are kept; none on a GPU, where memory is short."""
+    tower = model.model.visual
+    if any(one.is_cuda for one in tower.parameters()):
+        return SeenPictures()
+    # all that decides the bits
+    name = (parameters_digest(tower), processor.images.to_json_string(), torch.get_num_threads())
+    if name not in _of_towers:
+        _of_towers.clear()
+    return _of_towers.setdefault(name, SeenPictures())
+
+
 @contextmanager
-def seen_once(model: PreTrainedModel) -> Iterator[None]:
+def seen_once(model: PreTrainedModel, processor: Processor) -> Iterator[None]:
     """What the tower makes of a picture is kept meanwhile: it must not learn."""
     before = getattr(model, KEPT, None)
-    setattr(model, KEPT, before if before is not None else SeenPictures())
+    setattr(model, KEPT, before if before is not None else of_tower(model, processor))
     try:
         yield
     finally:

@@ -290,3 +290,16 @@ def layer_of(name: str) -> str:
     """The layer a tensor belongs to: its name up to the first number ("visual.blocks.3"), else but the last part."""
     match = re.match(r".*?\.\d+(?=\.|$)", name)
     return match.group() if match else name.rpartition(".")[0] or name
+
+
+def parameters_digest(model: torch.nn.Module) -> str:
+    """sha256 over the parameters of a loaded model, by name. The lineage knows a checkpoint by another digest, that of
+    its weight files."""
+    import torch
+
+    # Sorted by name, with dtype and shape: equal bytes of another form are another model.
+    whole = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        whole.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        whole.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return whole.hexdigest()

@@ -114,7 +114,7 @@ class Rollout:
             {
                 **{name: getattr(one, name) for name in one.__dataclass_fields__},
                 # JSON has no bytes
-                "picture": _text(one.picture),
+                "picture": base64.b64encode(one.picture).decode("ascii"),
                 "token_ids": list(one.token_ids),
                 "logprobs": list(one.logprobs),
             }
@@ -138,10 +138,6 @@ class Rollout:
         )
         care = CareOutcome(**plain["care"]) if plain.get("care") else None
         return cls(**{**plain, "samples": samples, "care": care})
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
 
 
 def rollout_seed(seed: int, group: str, task_id: str, member: int) -> int:

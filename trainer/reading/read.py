@@ -89,7 +89,7 @@ def answers(
 
     found: list[Answer] = []
     size = ROWS if in_windows else batch_size
-    with seen_once(sampler.model) if in_windows else nullcontext():  # windows come again: rows share screens
+    with seen_once(sampler.model, processor) if in_windows else nullcontext():  # windows come again: rows share screens
         for start in range(0, len(rows), size):
             some = rows[start : start + size]
             found += read(some, processor.preset.reading, ask, processor.pixels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,10 +11,9 @@ from pipelines.prompts import messages, prompt_text
 from pipelines.prompts.history import HISTORY_STEPS, PROMPT_VERSIONS, HistoryForm, PromptVersion
 from quality.model_client.retry import Retry
 from schemas.action_types import ACTION_SPACE, ActionSpace
+from trainer.modeling.tensors import parameters_digest
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from generators.policies.policy import PolicyView
     from generators.policies.policy_maker import PolicyMaker
     from trainer.modeling.batches import Row
@@ -64,19 +62,6 @@ class Answerer(Protocol):
     name: str
 
     def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[SuiteAnswer]: ...
-
-
-def parameters_digest(model: PreTrainedModel) -> str:
-    """sha256 over the parameters of a loaded model, by name. The lineage knows a checkpoint by another digest, that of
-    its weight files."""
-    import torch
-
-    # Sorted by name, with dtype and shape: equal bytes of another form are another model.
-    whole = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        whole.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        whole.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return whole.hexdigest()
 
 
 def checkpoint_name(checkpoint: Checkpoint, digest: str = "") -> str:

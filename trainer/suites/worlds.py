@@ -29,10 +29,11 @@ from generators.worlds.evaluators import holds
 from generators.worlds.osworld.evaluation import score_column
 from pipelines.prompts.history import HISTORY_STEPS, PROMPT_VERSIONS
 from schemas.ids import digest
+from trainer.modeling.tensors import parameters_digest
 from trainer.runtime.tracking import OnEvent
 from trainer.serving.checkpoint_policy import CheckpointPolicy
 from trainer.statistics import crossed_interval, mean_or_none, pass_at_k
-from trainer.suites.answering import checkpoint_name, parameters_digest
+from trainer.suites.answering import checkpoint_name
 from trainer.suites.batched_worlds import fits, run_batched, why_lost
 from trainer.suites.care import care_columns
 

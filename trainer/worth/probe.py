@@ -30,7 +30,7 @@ from trainer.midtrain.train import train
 from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.checkpoint import load_checkpoint, load_processor
 from trainer.modeling.processor import Processor
-from trainer.modeling.seen_pictures import SeenPictures
+from trainer.modeling.seen_pictures import of_tower
 from trainer.rl.unreadable import warn_unreadable
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.tracking import OnEvent
@@ -190,7 +190,7 @@ def run_probe(
     loaded = load_checkpoint(base)
     config = midtrain_config(settings, probe)
     # no probe trains the tower, so all of a process share what it made of pictures
-    tower = _towers.setdefault(base, SeenPictures()) if settings.freeze_vision else None
+    tower = of_tower(loaded.model, loaded.processor) if settings.freeze_vision else None
     if probe.plan.rows:
         loaded.model.seen_pictures = tower
         source, _ = as_read(PlannedRows(probe.plan, Store(home)), (), loaded.processor, probe.seed)
@@ -243,8 +243,6 @@ def eval_config(settings: WorthSettings) -> EvalConfig:
     )
 
 
-_towers: dict[Path, SeenPictures] = {}
-"""Base → what its tower, which no probe trains, made of pictures: for all probes of this process."""
 _opened: tuple[Path, Path, tuple[Row, ...], WorthSettings]
 """Of a process of the pool: what all of its probes share."""
 

@@ -10,7 +10,7 @@ import torch
 
 from trainer.modeling.model import freeze_vision, hidden_states
 from trainer.modeling.packing import packed
-from trainer.modeling.seen_pictures import SeenPictures
+from trainer.modeling.seen_pictures import SeenPictures, of_tower, seen_once
 
 
 @pytest.fixture
@@ -101,3 +101,30 @@ def test_models_with_one_tower_share_what_it_makes(own: Any, processor: Any, row
     assert made[0].tokens.dtype == batch.pixel_values.dtype
     assert torch.equal(made[0].tokens, made[0].tokens.bfloat16().float())
     assert torch.isfinite(hidden_states(other, batch)).all()
+
+
+def test_checkpoints_with_one_tower_share_what_it_saw(own: Any, model: Any, processor: Any) -> None:
+    with torch.no_grad():
+        own.model.language_model.norm.weight += 1  # another checkpoint of the same training
+    shared = of_tower(model, processor)
+    with seen_once(own, processor):
+        assert own.seen_pictures is shared
+    assert own.seen_pictures is None
+    assert of_tower(model, processor) is shared
+
+
+@pytest.mark.parametrize("other", ["tower", "pictures", "threads"])
+def test_what_decides_the_bits_keeps_them_apart(own: Any, processor: Any, other: str) -> None:
+    before, threads = of_tower(own, processor), torch.get_num_threads()
+    if other == "tower":
+        with torch.no_grad():
+            own.model.visual.patch_embed.proj.weight += 1e-3
+    shown = processor.apart()
+    if other == "pictures":
+        shown.images = copy.deepcopy(processor.images)
+        shown.images.image_mean = [0.4, 0.4, 0.4]
+    try:
+        torch.set_num_threads(threads + (other == "threads"))
+        assert of_tower(own, shown) is not before
+    finally:
+        torch.set_num_threads(threads)

@@ -19,8 +19,8 @@ from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import TaskSpec
 from schemas.action_types import Finished
 from schemas.actions import format
+from trainer.modeling.tensors import parameters_digest
 from trainer.statistics import crossed_interval, interval, pass_at_k
-from trainer.suites.answering import parameters_digest
 from trainer.suites.batched_worlds import why_lost
 from trainer.suites.worlds import summarise, task_cluster, world_success
 
