@@ -1,4 +1,5 @@
 """AndroidWorld by its own harness: its tasks, its initialisation and its checks; ours are the agent's eyes and hands.
+So is VenusBench-Mobile, whose harness is a fork of that one with another family of tasks.
 
 The harness (package `android_world`, an emulator with its apps) isn't a dependency; where it is missing one line says
 so. `HarnessAgent` speaks its agent interface: `reset`, `set_max_steps`, `step(goal)` → `.done` and `.data`. Coordinates
@@ -8,8 +9,13 @@ harness' own: the task's check, and the agent must have said that it is done.
 """
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from generators.policies.policy import PastTurn, Policy, PolicyView
@@ -20,8 +26,10 @@ from trainer.statistics import interval
 MISSING = (
     "AndroidWorld isn't installed: expected the package android_world, found none; install it from "
     "https://github.com/google-research/android_world in an environment of its own, start its emulator, and run this "
-    "there"
+    "there; VenusBench-Mobile is the fork of it in the branch of that name of https://github.com/inclusionAI/UI-Venus"
 )
+ABILITIES = {"p": "perception", "u": "understanding", "d": "decision", "a": "action", "m": "memory"}
+"""What VenusBench-Mobile says that a task asks of an agent, each from 1 to 4."""
 # milliseconds that a finger takes from point to point; Android takes slow strokes for drags
 STROKE_MS, DRAG_MS = 500, 1500
 UNREADABLE = 3
@@ -70,7 +78,11 @@ class CantAct(ValueError):
 class HarnessAgent:
     """A policy as an agent of the harness. `env` is its `AsyncEnv`; the screen is waited for until it rests. A reply
     that can't be read, and an action that a phone hasn't, do nothing and count as steps; three unreadable replies in a
-    row end the episode as not done. `CallUser` answers the harness and ends it."""
+    row end the episode as not done. `CallUser` answers the harness and ends it, or the round where a task has several:
+    the next one has another goal."""
+
+    output_path = ""
+    """Where agents of VenusBench-Mobile keep pictures; this one keeps none."""
 
     def __init__(self, env: Any, policy: Policy, *, seed: int = 0) -> None:
         self.env, self.policy, self.name = env, policy, policy.name
@@ -90,8 +102,13 @@ class HarnessAgent:
         self._past.clear()
         self._given_up = False
 
-    def step(self, goal: str) -> StepResult:
-        """One turn: look, decide, act. Nothing any more once it has given up."""
+    def get_post_transition_state(self) -> Any:
+        """The screen once it rests; VenusBench-Mobile's models judge the last one."""
+        return self.env.get_state(wait_to_stabilize=True)
+
+    def step(self, goal: str, step_numb: bool = False) -> StepResult:
+        """One turn: look, decide, act. Nothing any more once it has given up. `step_numb`: VenusBench-Mobile makes a
+        numb screen of it, on which no action has an effect."""
         if self._given_up:
             return StepResult(False, {"goal": goal, "reply": "", "action": "", "error": "given up", "unreadable": True})
         if not self._past:
@@ -100,7 +117,9 @@ class HarnessAgent:
         said = self.policy.decide(view)
         error, done = "", False
         try:
-            done = said.action is not None and self.act(said.action)
+            # the end is no touch of the screen
+            felt = not step_numb or isinstance(said.action, action_types.Finished)
+            done = said.action is not None and felt and self.act(said.action)
         except CantAct as wrong:
             error = str(wrong)
         except ValueError as wrong:  # the harness refuses it (an app it doesn't know)
@@ -124,7 +143,7 @@ class HarnessAgent:
         """The current screen as a policy sees it: PNG of the RGB array."""
         from PIL import Image
 
-        state = self.env.get_state(wait_to_stabilize=True)
+        state = self.get_post_transition_state()
         out = io.BytesIO()
         Image.fromarray(state.pixels).convert("RGB").save(out, "PNG")
         height, width = state.pixels.shape[:2]
@@ -206,10 +225,24 @@ def require_harness() -> None:
         raise ImportError(MISSING)
 
 
-def run_android_world(policy: Policy, config: AndroidWorldConfig | None = None) -> dict[str, object]:
-    """Run the harness' suite with a policy → `{"suite", "summary", "records", "config"}`.
+def about_tasks() -> dict[str, Mapping[str, Any]]:
+    """Task → what the installed harness' own list says of it: `tags`, `difficulty`, of VenusBench-Mobile also `ability`
+    and `app`, which is empty for the variants of a task. {} where it has no such list."""
+    import importlib.util
 
-    Raises `ImportError` where the harness isn't installed, and what it raises where no emulator answers.
+    found = importlib.util.find_spec("android_world")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        path = Path(folder) / "task_metadata.json"
+        if path.is_file():
+            return {str(row["task_name"]): row for row in json.loads(path.read_text("utf-8"))}
+    return {}
+
+
+def run_android_world(policy: Policy, config: AndroidWorldConfig | None = None) -> dict[str, object]:
+    """Run the harness' suite with a policy → `{"summary", "records", "config"}`.
+
+    Raises `ImportError` where the harness isn't installed, and what it raises where no emulator answers or it hasn't
+    the family.
     """
     import inspect
     from dataclasses import asdict
@@ -222,7 +255,7 @@ def run_android_world(policy: Policy, config: AndroidWorldConfig | None = None) 
     env = env_launcher.load_and_setup_env(
         console_port=config.console_port, emulator_setup=False, adb_path=config.adb_path
     )
-    try:
+    with closing(env), tempfile.TemporaryDirectory() as spare:
         # older versions of the harness build a suite without the environment
         more = {"env": env} if "env" in inspect.signature(suite_utils.create_suite).parameters else {}
         suite = suite_utils.create_suite(
@@ -234,22 +267,13 @@ def run_android_world(policy: Policy, config: AndroidWorldConfig | None = None) 
         )
         # The harness reads the family from the suite itself.
         suite.suite_family = config.suite_family
-        # with a folder the harness goes on where it stopped
-        resuming = {"checkpointer": checkpointer.IncrementalCheckpointer(config.folder)} if config.folder else {}
-        found = suite_utils.run(
-            suite, HarnessAgent(env, policy, seed=config.task_random_seed), demo_mode=False, **resuming
-        )
-    finally:
-        env.close()
+        # with a folder the harness goes on where it stopped; VenusBench-Mobile's writes a table there in any case
+        kept = checkpointer.IncrementalCheckpointer(config.folder or spare)
+        agent = HarnessAgent(env, policy, seed=config.task_random_seed)
+        found = suite_utils.run(suite, agent, demo_mode=False, checkpointer=kept)
     records = [record_of(episode) for episode in found]
-    return {
-        "suite": "android_world",
-        "title": "AndroidWorld",
-        "policy": policy.name,
-        "records": records,
-        "summary": summarise(records),
-        "config": asdict(config),
-    }
+    summary = summarise(records, about_tasks())
+    return {"policy": policy.name, "records": records, "summary": summary, "config": asdict(config)}
 
 
 def record_of(episode: Mapping[str, Any]) -> dict[str, object]:
@@ -266,18 +290,43 @@ def record_of(episode: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
-    """Success over the episodes that the harness could run and check; bootstrap over task templates."""
+def summarise(
+    records: Sequence[Mapping[str, Any]], about: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, object]:
+    """Success over the episodes that the harness could run and check, and by what `about_tasks` says; bootstrap over
+    task templates. Variants (in Chinese, in other words) stand apart: most of their tasks are counted already."""
+    about = about or {}
     counted = [record for record in records if record["success"] is not None]
-    # instances of one template are not independent
-    found = interval([r["success"] for r in counted], [r["task"] for r in counted]).plain()
-    tasks = sorted({r["task"] for r in counted})
-    by_task = {task: [r["success"] for r in counted if r["task"] == task] for task in tasks}
+    variants = [record for record in counted if about.get(record["task"], {}).get("app") == []]
+    counted = [record for record in counted if record not in variants]
+    found = _success(counted)
+    groups: dict[str, dict[str, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for record in counted:
+        for kind, name in _groups(about.get(record["task"], {})):
+            groups[kind][name].append(record)
+    by_task = defaultdict(list)
+    for record in counted + variants:
+        by_task[record["task"]].append(record["success"])
     return {
         "headline": found,
         "headline_of": "success",
         "success": found,
-        "by_task": {task: sum(values) / len(values) for task, values in by_task.items()},
-        "not_counted": len(records) - len(counted),
+        **({"variants": _success(variants)} if variants else {}),
+        "by": {kind: {name: _success(ones) for name, ones in sorted(of.items())} for kind, of in groups.items()},
+        "by_task": {task: sum(values) / len(values) for task, values in sorted(by_task.items())},
+        "not_counted": sum(record["success"] is None for record in records),
         "why": sorted({r["why"] for r in records if r["success"] is None}),
     }
+
+
+def _success(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    # instances of one template are not independent
+    return interval([r["success"] for r in records], [r["task"] for r in records]).plain()
+
+
+def _groups(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a task is counted by: (kind, name)."""
+    yield from (("tag", tag) for tag in about.get("tags") or () if tag)
+    if about.get("difficulty"):
+        yield "difficulty", about["difficulty"]
+    yield from ((ABILITIES.get(name, name), str(level)) for name, level in (about.get("ability") or {}).items())

@@ -21,8 +21,8 @@ Kind = Literal["heldout", "grounding", "steps", "worlds", "android_world", "oswo
 @dataclass(frozen=True, slots=True)
 class Suite:
     """A suite. `kind` says which function runs it, `raw` which native files it reads (a suite of `pipelines.suites`, or
-    a source); `constant` is the name of its benchmark, or the level of its instructions. With a `domain` it is an asset
-    of the graph only where a specialist of that is trained."""
+    a source); `constant` is the name of its benchmark, the level of its instructions or its harness' family. With a
+    `domain` it is an asset of the graph only where a specialist of that is trained."""
 
     name: str
     title: str
@@ -64,7 +64,8 @@ SUITES: Mapping[str, Suite] = {
         Suite("fsm", "episodes on FSM sites", "worlds"),
         Suite(DESKTOP, "episodes in the programs of a desktop", "worlds", domain="computer"),
         Suite(CARE, "requests that do harm at their word, and twins without risk", "worlds"),
-        Suite("android_world", "AndroidWorld by its own harness", "android_world"),
+        Suite("android_world", "AndroidWorld by its own harness", "android_world", constant="android_world"),
+        Suite("venusbench_mobile", "VenusBench-Mobile by its own harness", "android_world", constant="venus"),
         Suite("osworld", "task files in OSWorld's form, on sealed desktops", "osworld"),
         Suite("latent", "latent space of screens", "latent"),
     )

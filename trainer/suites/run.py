@@ -330,8 +330,10 @@ def _android_world(
     from trainer.suites.android_world import AndroidWorldConfig, require_harness, run_android_world
 
     require_harness()
+    # a folder of its own beside AndroidWorld's, which had none of its name
+    family = () if known.name == known.constant else (known.name,)
     if options.limit is not None:
-        raise ValueError("--limit: suite android_world plays its tasks whole; name some of them with --only")
+        raise ValueError(f"--limit: suite {known.name} plays its tasks whole; name some of them with --only")
     subject_policy: Any = _policy(subject, options)
     if subject.checkpoint is not None:
         from trainer.serving.checkpoint_policy import CheckpointPolicy
@@ -349,11 +351,12 @@ def _android_world(
         AndroidWorldConfig(
             options.adb_path,
             options.console_port,
+            known.constant,
             tasks=options.only or None,
             n_task_combinations=options.attempts,
             # the harness' own default, so that seed 0 gives its published instances
             task_random_seed=AndroidWorldConfig().task_random_seed + options.seed,
-            folder=str(_kept(subject, options, policy.name) or ""),
+            folder=str(_kept(subject, options, policy.name, *family) or ""),
         ),
     )
 

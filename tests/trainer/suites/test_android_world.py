@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -20,6 +22,7 @@ from trainer.suites.android_world import (
     MISSING,
     AndroidWorldConfig,
     HarnessAgent,
+    about_tasks,
     record_of,
     run_android_world,
     summarise,
@@ -95,7 +98,8 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> Env:
         issue_generic_request=lambda command, controller: env.done.append(command),
     )
 
-    def run(suite: Any, agent: Any, demo_mode: bool = False, **kept: Any) -> list[dict[str, Any]]:
+    def run(suite: Any, agent: Any, checkpointer: Any, demo_mode: bool = False) -> list[dict[str, Any]]:
+        assert Path(checkpointer).is_dir() and not agent.output_path
         found = []
         for name, goals in suite.items():
             for instance, goal in enumerate(goals):
@@ -233,6 +237,45 @@ def test_the_harness_runs_and_its_verdict_is_told(harness: Env) -> None:
     lazy = run_android_world(Says(*[action_types.Wait()] * 4), AndroidWorldConfig(tasks=("B",)))
     assert lazy["summary"]["by_task"] == {"B": 0.0}
     assert summarise([record_of({"task_template": "T", "is_successful": 0.4})])["success"]["mean"] == 0.0
+
+
+def test_venusbench_mobile_has_rounds_and_numb_screens(harness: Env) -> None:
+    """Its `run_episode` gives each round's goal to the same agent, and takes its end as the round's."""
+    policy = Says(action_types.Click((500, 500)), action_types.CallUser("one"), action_types.Finished())
+    agent = HarnessAgent(harness, policy)
+    assert not agent.step("first", True).done and harness.done == [], "a numb screen feels nothing"
+    assert agent.step("first", False).done and harness.done == [{"action_type": "answer", "text": "one"}]
+    assert agent.step("second", True).done, "who is done is done"
+    assert [view.goal for view in policy.views] == ["first", "first", "second"]
+    assert [len(view.past) for view in policy.views] == [0, 1, 2], "what was done in earlier rounds is remembered"
+    assert agent.get_post_transition_state().pixels.shape == (108, 240, 3)
+
+
+def test_what_the_harness_says_of_its_tasks_is_counted_by(
+    harness: Env, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The list beside the package, as VenusBench-Mobile's: tags, a difficulty, abilities; variants have none of it."""
+    said = {"tags": ["GSA"], "app": ["clock"], "difficulty": "easy", "ability": {"p": 4, "u": 2}}
+    variant = {"tags": [], "app": [], "difficulty": ""}
+    (tmp_path / "task_metadata.json").write_text(
+        json.dumps([{"task_name": "A", **said}, {"task_name": "ACHS", **variant}, {"task_name": "B", "tags": [""]}])
+    )
+    spec = ModuleSpec("android_world", None, is_package=True)
+    spec.submodule_search_locations = [str(tmp_path)]
+    monkeypatch.setattr(sys.modules["android_world"], "__spec__", spec)
+    report = run_android_world(
+        Says(action_types.Finished()), AndroidWorldConfig(suite_family="venus", tasks=("A", "ACHS", "B"))
+    )
+    summary = report["summary"]
+    assert report["config"]["suite_family"] == "venus" and summary["success"]["n"] == 2
+    assert summary["variants"]["n"] == 1 and set(summary["by_task"]) == {"A", "ACHS", "B"}
+    assert {kind: list(of) for kind, of in summary["by"].items()} == {
+        "tag": ["GSA"],
+        "difficulty": ["easy"],
+        "perception": ["4"],
+        "understanding": ["2"],
+    }
+    assert "variants" not in summarise(report["records"]) and about_tasks()["A"]["ability"]["p"] == 4
 
 
 def test_a_missing_harness_is_told_in_one_line() -> None:

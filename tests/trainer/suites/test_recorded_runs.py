@@ -46,6 +46,50 @@ def test_one_task_in_several_languages_is_one_cluster(tmp_path: Path) -> None:
     assert report["not_counted"] == {"its harness could not score it": 1}
 
 
+def test_androidlab_is_scored_by_the_points_that_its_evaluation_judged(tmp_path: Path) -> None:
+    def evaluated(name: str, *rows: object) -> None:
+        place = tmp_path / name
+        place.mkdir(parents=True)
+        (place / "results.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    def row(task: str, result: object, **more: object) -> dict[str, object]:
+        return {"task_id": task, "task": "Do it", "metric_type": "operation", "result": result, **more}
+
+    half = {"judge_page": True, "1": True, "2": False, "complete": False}
+    done = {"judge_page": True, "1": True, "complete": True}
+    evaluated("runs_2024-05-10-12-00-00", row("clock_1", half), row("clock_2", {"complete": False}))
+    again = [row("clock_1", done, RRR=0.5, reasonable_operation_ratio=1), row("map_1", {"1": True, "complete": False})]
+    evaluated("runs_2024-05-11-12-00-00", *again, row("zoom_1", None), ["no row"])
+    for name, steps in (("clock_1_2024-05-10_10-00-00", 3), ("pimusic_1_2024-05-10_11-00-00", 2)):
+        trace = tmp_path / "runs" / name / "traces" / "trace.jsonl"
+        trace.parent.mkdir(parents=True)
+        trace.write_text('{"trace_id": "x"}\n' * steps)
+    runs = {run.task: run for run in runs_in(tmp_path)}
+    report = report_of(list(runs.values()))
+    assert (runs["clock_1"].score, runs["clock_1"].steps, runs["clock_2"].score) == (1.0, 3, 0.0), "the last one counts"
+    # all points held, and the harness says that it isn't complete
+    assert (report["success"]["mean"], report["score"]["mean"]) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+    assert report["by_domain"]["clock"]["mean"] == 0.5 and report["more"]["RRR"]["mean"] == 0.5
+    assert report["not_counted"] == {"its harness could not score it": 2, "no result: not evaluated": 1}
+    assert report["steps"] == 5 and len(runs) == 6
+
+
+def test_venusbench_mobile_is_scored_by_its_table(tmp_path: Path) -> None:
+    head = "task_template,num_complete_trials,mean_success_rate,mean_episode_length,difficulty,optimal_steps,tags"
+    rows = ["GSAClock,1,1.0,12.0,easy,10,['GSA']", "Vague,2,0.5,9.5,hard,10,\"['multiround', 'vague']\""]
+    rows += ["VagueCHS,1,0.0,10.0,,,[]", "Broken,0,,,easy,10,['GSA']"]
+    (tmp_path / "result.csv").write_text("\n".join([head, *rows]))
+    report = report_of(list(runs_in(tmp_path)))
+    assert {name: found["mean"] for name, found in report["by_domain"].items()} == {
+        "GSA": 1.0,
+        "multiround": 0.5,
+        "untagged": 0.0,
+    }
+    assert report["not_counted"] == {"its harness could not score it": 1} and report["steps"] == 31
+    (tmp_path / "result.csv").write_text("a,b\n1,2\n")
+    assert list(runs_in(tmp_path)) == [], "another table"
+
+
 def test_the_command_prints_the_figures_and_says_what_it_expects(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
