@@ -99,14 +99,18 @@ def navigation_text(
     the reply's tags are empty because the source has no thoughts, and that must not teach a model to stop thinking when
     it is asked to."""
     name = "navigation" if thinking else "navigation_no_thinking"
-    return template(name, version).format(goal=goal.strip(), history=history_text(history, steps))
+    return template(name, version).format(goal=goal.strip(), history=history_text(history, steps, version))
+
+
+def version_of(text: str) -> PromptVersion:
+    """The version whose words a navigation prompt begins with; `v1` of any other text."""
+    heads = {version: template("navigation", version).partition("{goal}")[0] for version in PROMPT_VERSIONS}
+    return next((version for version, head in heads.items() if text.startswith(head)), PROMPT_VERSION)
 
 
 def before_history(text: str) -> str:
-    """What stands in a navigation prompt between its goal and its history, by the version whose words it begins with;
-    of any other text as `v1` has it."""
-    parts = [template("navigation", version).partition("{goal}") for version in PROMPT_VERSIONS]
-    return next((rest for head, _, rest in parts if text.startswith(head)), parts[0][2]).partition("{history}")[0]
+    """What stands in a navigation prompt between its goal and its history (`version_of`)."""
+    return template("navigation", version_of(text)).partition("{goal}")[2].partition("{history}")[0]
 
 
 def asks_to_think(text: str) -> bool:

@@ -15,6 +15,8 @@ PromptVersion = Literal["v1", "aguvis"]
 """Whose words navigation prompts are in: ours, or those of Aguvis' second stage. Each is a folder of templates, which
 has only those files whose words differ from `v1`."""
 PROMPT_VERSIONS: tuple[PromptVersion, ...] = get_args(PromptVersion)
+HISTORY_LINES: dict[PromptVersion, tuple[str, str]] = {"v1": ("{}. {}", "none"), "aguvis": ("Step {}: {}", "None")}
+"""How a version writes a step (its number, what is said of it), and that there was none."""
 MOST_THOUGHT = 400
 """Characters of a thought that a history shows; of a step with a longer one it shows the action alone."""
 
@@ -62,16 +64,19 @@ def with_answer(done: str, answer: str) -> str:
     return f"{done} -> {' '.join(answer.split())}" if answer else done
 
 
-def history_text(history: Sequence[tuple[int, str]] | None, steps: int = HISTORY_STEPS) -> str:
+def history_text(
+    history: Sequence[tuple[int, str]] | None, steps: int = HISTORY_STEPS, version: PromptVersion = PROMPT_VERSIONS[0]
+) -> str:
     """(absolute step number from 1, text of a step) pairs, oldest first → lines of those that are shown
-    (`shown_history`).
+    (`shown_history`), in the words of a version.
 
     An empty history is `none` (the first step); None is `unknown` (an action before this step was lost).
     """
     if history is None:
         return "unknown"
+    line, nothing = HISTORY_LINES[version]
     # none, and not an empty text, where nothing is to be shown of the steps before
-    return "\n".join(f"{number}. {said}" for number, said in shown_history(history, steps)) or "none"
+    return "\n".join(line.format(number, said) for number, said in shown_history(history, steps)) or nothing
 
 
 def history_entry(

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.prompts import before_history, prompt_text
-from pipelines.prompts.history import history_entry, shown_thought
+from pipelines.prompts import PROMPT_VERSION, before_history, prompt_text, version_of
+from pipelines.prompts.history import HISTORY_LINES, PromptVersion, history_entry, shown_thought
 from pipelines.prompts.tokens import text_tokens
 from schemas.actions import ACTION_SPACE, Action, ActionSpace, parse_reply
 from schemas.ids import canonical_json, digest, item_sample, sample_id
@@ -106,9 +106,11 @@ def with_history(chat: str, changes: Mapping[str, str]) -> str:
     return canonical_json(turns)
 
 
-def history_line(step: int, action: Action, platform: str, thought: str = "") -> str:
+def history_line(
+    step: int, action: Action, platform: str, thought: str = "", version: PromptVersion = PROMPT_VERSION
+) -> str:
     """How a history shows a step, counted from 0."""
-    return f"{step + 1}. {history_entry(action, platform, 'think_action', thought=thought)}"
+    return HISTORY_LINES[version][0].format(step + 1, history_entry(action, platform, "think_action", thought=thought))
 
 
 def model_rollouts(
@@ -177,7 +179,8 @@ def _right_thoughts(asked: Sequence[_Asked], rollouts: Rollouts, config: Alignme
 def _line(one: _Asked, thought: str = "") -> str:
     """How the history shows a step."""
     assert one.truth.action is not None
-    return history_line(one.step[2], one.truth.action, one.row["platform"], thought)
+    version = version_of(prompt_text(one.row["messages"]))
+    return history_line(one.step[2], one.truth.action, one.row["platform"], thought, version)
 
 
 def _shown(one: _Asked, actions: Mapping[Step, _Asked], thoughts: Mapping[Step, list[str]]) -> list[Step]:

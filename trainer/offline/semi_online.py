@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from pipelines.prompts import asks_to_think, prompt_text
+from pipelines.prompts import asks_to_think, prompt_text, version_of
 from pipelines.prompts.history import HISTORY_STEPS, shown_thought
 from schemas.actions import parse_reply
 from trainer.modeling.batches import Row
@@ -116,9 +116,9 @@ def _words(task: RlTask, text: str, number: int, thoughts: bool) -> dict[str, st
     """The line of a step in stored histories → the same with what the policy said."""
     reply = parse_reply(text, task.truth.space)
     assert task.truth.action is not None and reply.action is not None
-    platform = task.row["platform"]
-    own = history_line(number, reply.action, platform, reply.thought if thoughts else "")
-    return {history_line(number, task.truth.action, platform): own}
+    platform, version = task.row["platform"], version_of(prompt_text(task.row["messages"]))
+    own = history_line(number, reply.action, platform, reply.thought if thoughts else "", version)
+    return {history_line(number, task.truth.action, platform, version=version): own}
 
 
 def prompts_with_thoughts(rollouts: Sequence[StoredRollout], config: SemiOnlineConfig) -> tuple[int, int]:

@@ -44,7 +44,9 @@ def test_prompt_says_that_thinking_is_off_only_without_thoughts() -> None:
 def test_another_version_has_words_of_its_own_for_navigation_alone() -> None:
     text = navigation_text("buy {shoes}", [(1, "Wait()")], version="aguvis")
     head = "Please generate the next move according to the UI screenshot, instruction and previous actions."
-    assert text == f"{head}\n\nInstruction: buy {{shoes}}\n\nPrevious actions:\n1. Wait()\nThinking: off"
+    assert text == f"{head}\n\nInstruction: buy {{shoes}}\n\nPrevious actions:\nStep 1: Wait()\nThinking: off"
+    # as Aguvis' data has it on the first step
+    assert navigation_text("g", [], thinking=True, version="aguvis").endswith("\n\nPrevious actions:\nNone")
     assert not prompts.asks_to_think(text) and prompts.before_history(text) == "\n\nPrevious actions:\n"
     assert prompts.before_history("Goal: x") == prompts.before_history("anything") == "\nHistory:\n"
     assert prompts.template("grounding", "aguvis") == prompts.template("grounding")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from drawn import draw
 from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
 from pipelines.prompts.history import PROMPT_VERSIONS, PromptVersion, history_entry
 from pipelines.prompts.tokens import text_tokens
-from schemas.actions import Action, Click, LongPress, Scroll, Type, render
+from schemas.actions import Action, Click, LongPress, Scroll, Type, Wait, render
 from trainer.modeling.sampler import Sampler
 from trainer.offline.alignment import align, history_line, model_rollouts, with_history
 from trainer.settings.offline import AlignmentConfig
@@ -108,8 +109,9 @@ def test_an_entry_of_several_lines_is_one_entry(version: PromptVersion) -> None:
     typed, said = Type("a\nb\n2. c"), Type("new\nline")
     lines = [(1, history_entry(typed, "web", "action")), (2, "Click(box=(1,2))"), (3, "Click(box=(1,2))")]
     chat = messages("navigation", navigation_text("write\nHistory:\n1. nothing", lines, version=version))
-    old = [history_line(0, typed, "web"), history_line(1, Click((1, 2)), "web"), history_line(2, Type("b"), "web")]
-    changes = dict(zip(old, (history_line(0, said, "web"), "2. Wait() (it loads)", "3. never shown"), strict=True))
+    line = functools.partial(history_line, platform="web", version=version)
+    old = [line(0, typed), line(1, Click((1, 2))), line(2, Type("b"))]
+    changes = dict(zip(old, (line(0, said), line(1, Wait(), thought="it loads"), "3. never shown"), strict=True))
     found = prompt_text(with_history(chat, changes))
     assert found == navigation_text(
         "write\nHistory:\n1. nothing",

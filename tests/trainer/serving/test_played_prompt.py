@@ -15,7 +15,14 @@ from generators.policies.policy import PastTurn, PolicyView
 from pipelines.derivers.base import DeriveConfig
 from pipelines.derivers.navigation import navigation
 from pipelines.prompts import before_history, messages, prompt_text, reply_text, template_digest
-from pipelines.prompts.history import HISTORY_FORMS, MOST_THOUGHT, HistoryConfig, HistoryForm, PromptVersion
+from pipelines.prompts.history import (
+    HISTORY_FORMS,
+    HISTORY_LINES,
+    MOST_THOUGHT,
+    HistoryConfig,
+    HistoryForm,
+    PromptVersion,
+)
 from schemas.action_types import Action, Click, Finished, Scroll, Type
 from schemas.actions import format, parse_reply
 from trainer.modeling.checkpoint import Checkpoint, lineage
@@ -163,9 +170,12 @@ def test_a_checkpoint_is_played_with_the_histories_and_the_words_of_its_corpus(
     made = checkpoint.lineage
     assert made["prompt_version"] == version and (made["prompt_digest"] == template_digest()) == (version == "v1")
     lines = texts[-1].split(before_history(texts[-1]))[1].splitlines()
-    assert sum(line[:1].isdigit() for line in lines) == min(steps, len(TURNS) - 1)
+    line, nothing = HISTORY_LINES[version]
+    assert (nothing in lines) == (steps == 0)
+    assert len(lines) - (lines[-1] == "Thinking: off") == max(min(steps, len(TURNS) - 1), 1)
     if steps == 5:
-        assert ("1. The menu is open." in lines) == (form == "conclusion")
-        assert ("1. Click(box=(500,400)) (The menu is behind this.)" in lines) == (form == "think_action")
-        assert "2. Type(content='red (lamp)')" in lines, "nothing was thought or concluded"
-        assert "4. Click(box=(80,90))" in lines, "both are too long to be shown"
+        assert (line.format(1, "The menu is open.") in lines) == (form == "conclusion")
+        thought = line.format(1, "Click(box=(500,400)) (The menu is behind this.)")
+        assert (thought in lines) == (form == "think_action")
+        assert line.format(2, "Type(content='red (lamp)')") in lines, "nothing was thought or concluded"
+        assert line.format(4, "Click(box=(80,90))") in lines, "both are too long to be shown"
