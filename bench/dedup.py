@@ -21,7 +21,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from itertools import combinations
 from pathlib import Path
@@ -32,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
 
-from bench.timing import cpu, result  # noqa: E402
+from bench.timing import cpu, measured_memory, result  # noqa: E402
 
 PEER = "semhash==0.5.0"
 REAL, REAL_T = 100_000, 0.9
@@ -182,19 +181,10 @@ def _peer_python() -> Path:
 
 def measured(search: Callable[[], np.ndarray], out: str) -> None:
     """Run a search; write its pairs, print CPU seconds and memory."""
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew (Linux)
-    before = _kib("VmRSS")
-    began = time.process_time()
-    pairs = search()
-    seconds = time.process_time() - began
-    grown = _kib("VmHWM") - before
-    np.save(out, np.sort(pairs))
-    print(json.dumps({"seconds": seconds, "mib": grown / 1024}))
-
-
-def _kib(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+    found: list[np.ndarray] = []
+    spent = measured_memory(lambda: found.append(search()))
+    np.save(out, np.sort(found[0]))
+    print(json.dumps({"seconds": spent["cpu"], "mib": spent["mib"]}))
 
 
 def _main(kind: str, path: str, threshold: float, out: str) -> None:

@@ -6,14 +6,14 @@ same pairs is asserted before a figure counts.
 """
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from bench.timing import best, result
+
 RADIUS = 6
 SUBSET = 100_000
-COMMAND = "make bench"
 
 
 def hashes(count: int, seed: int = 0) -> np.ndarray:
@@ -35,7 +35,7 @@ def rows(count: int = 1_000_000, subset: int = SUBSET) -> list[dict[str, Any]]:
     """Seconds for all pairs within 6 bits among `count` hashes, on one core; peers on `subset` of them.
 
     A flat search compares every pair, so its time grows with the square of the number: it is measured on the subset,
-    where the pairs must agree, and scaled. A ratio is how often faster ours is.
+    where the pairs must agree, and scaled.
     """
     from quality.duplicates.screen_hashes import near_pairs_within
 
@@ -43,47 +43,31 @@ def rows(count: int = 1_000_000, subset: int = SUBSET) -> list[dict[str, Any]]:
     part = whole[np.random.default_rng(1).choice(count, min(subset, count), replace=False)]
     ours = near_pairs_within(part, RADIUS)
     pairs = _encode(ours[0], ours[1], len(part))
-    seconds, _ = _timed(lambda: near_pairs_within(whole, RADIUS))
+    seconds = best(lambda: near_pairs_within(whole, RADIUS), 1)
     scale = (count / len(part)) ** 2
     found = []
     peers = (("", "faiss.IndexBinaryFlat range search", _faiss), (", beside numpy", "every pair", _numpy))
     for beside, peer, search in peers:
         # A slice of the queries against all of the subset: the cost of a flat search is exactly proportional.
         slice_rows = len(part) // 20
-        took, theirs = _timed(lambda search=search, slice_rows=slice_rows: search(part, slice_rows))  # type: ignore[misc]
+        began = time.perf_counter()
+        theirs = search(part, slice_rows)
+        took = time.perf_counter() - began
         expected = pairs[pairs // len(part) < slice_rows]
         if not np.array_equal(expected, theirs):
             raise AssertionError(f"{peer}: {len(theirs)} pairs, ours {len(expected)}")
         total = took * (len(part) / slice_rows) / 2 * scale  # each pair once
         found.append(
             result(
-                f"near-duplicate search over {count:.0e} screenshot hashes{beside}",
+                f"near-duplicate search over {count:,} screenshot hashes{beside}",
                 seconds,
                 "s",
                 f"{peer}, one thread, scaled from {len(part):,}",
                 total,
+                digits=2,
             )
         )
     return found
-
-
-def result(name: str, seconds: float, unit: str, peer: str, peer_seconds: float) -> dict[str, Any]:
-    """One line of results.json; less is better, so the ratio is the peer's seconds over ours."""
-    return {
-        "name": name.replace("e+06", "e6").replace("e+05", "e5").replace("e+04", "e4"),
-        "value": round(seconds, 2),
-        "unit": unit,
-        "peer": peer,
-        "peer_value": round(peer_seconds, 2),
-        "ratio": round(peer_seconds / seconds, 2),
-        "command": COMMAND,
-    }
-
-
-def _timed(function: Callable[[], Any]) -> tuple[float, Any]:
-    began = time.perf_counter()
-    made = function()
-    return time.perf_counter() - began, made
 
 
 def _encode(i: np.ndarray, j: np.ndarray, count: int) -> np.ndarray:
@@ -114,9 +98,3 @@ def _numpy(part: np.ndarray, queries: int) -> np.ndarray:
         near = np.flatnonzero(np.bitwise_count(part ^ part[row]) <= RADIUS)
         found.append(row * len(part) + near[near > row].astype(np.int64))
     return np.sort(np.concatenate(found))
-
-
-if __name__ == "__main__":
-    import json
-
-    print(json.dumps(rows(), indent=1))

@@ -21,49 +21,8 @@ VARIABLE = "VESPER_PEERS_PYTHON"
 PEERS = ("trl==1.16.0", "mergekit==0.1.5", "accelerate==1.15.0")
 WITHOUT_PINS = ("litdata==0.2.76", "mosaicml-streaming==0.13.0")
 """Their pins contradict ours (numpy < 2.2, transformers < 5) for parts that aren't used; they get what they import."""
-EXPORTS = (
-    "addict==2.4.0",
-    "antlr4-python3-runtime==4.9.3",
-    "av==18.1.0",
-    "braceexpand==0.1.7",
-    "cloudpickle==3.1.2",
-    "codetiming==1.4.0",
-    "hydra-core==1.3.8",
-    "json-repair==0.64.6",
-    "llamafactory==0.9.5",
-    "modelscope-hub==0.5.1",
-    "modelscope==1.40.2",
-    "ms-swift==4.6.0",
-    "msgpack==1.2.4",
-    "omegaconf==2.4.0",
-    "orjson==3.13.0",
-    "peft==0.21.2",
-    "pyvers==0.2.3",
-    "ray==2.60.0",
-    "tensordict==0.15.3",
-    "torchdata==0.11.0",
-    "verl==0.9.1",
-    "webdataset==1.0.2",
-)
-"""What reads exports (`tests/support/exports_read.py`), without the pins of each, and what those loaders import."""
-THEIR_IMPORTS = (
-    "aiohttp",
-    "boto3",
-    "brotli",
-    "catalogue",
-    "cryptography",
-    "filelock",
-    "jsonschema",
-    "lightning-utilities",
-    "matplotlib",
-    "obstore",
-    "psutil",
-    "python-snappy",
-    "requests",
-    "tifffile",
-    "xxhash",
-    "zstd",
-)
+EXPORTS, THEIR_IMPORTS = ROOT / "bench" / "peers_exports.txt", ROOT / "bench" / "peers_imports.txt"
+"""What reads exports, and what the peers import: files as pip takes them."""
 
 
 def make(folder: Path, exports: bool = False) -> Path:
@@ -71,7 +30,7 @@ def make(folder: Path, exports: bool = False) -> Path:
     peers that read exports, too."""
     python = folder / "bin" / "python"
     done = folder / "ready"
-    wanted = " ".join((*PEERS, *WITHOUT_PINS, *(EXPORTS if exports else ())))
+    wanted = " ".join((*PEERS, *WITHOUT_PINS, EXPORTS.read_text() if exports else ""))
     if done.is_file() and done.read_text() == wanted:
         return python
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -79,8 +38,10 @@ def make(folder: Path, exports: bool = False) -> Path:
     pins = folder / "pins.txt"  # without hashes: the peers have none there
     pins.write_text("".join(f"{pin}\n" for pin in re.findall(r"^[\w.-]+==[^\\\n]+", LOCK.read_text(), re.MULTILINE)))
     same = ["--constraint", str(pins)]
-    subprocess.run([*install, *same, *PEERS, *THEIR_IMPORTS, "torch", "pillow"], check=True, stdout=sys.stderr)
-    alone = (*WITHOUT_PINS, *(EXPORTS if exports else ()))
+    subprocess.run(
+        [*install, *same, *PEERS, "-r", str(THEIR_IMPORTS), "torch", "pillow"], check=True, stdout=sys.stderr
+    )
+    alone = (*WITHOUT_PINS, *(("-r", str(EXPORTS)) if exports else ()))
     subprocess.run([*install, "--no-deps", *alone], check=True, stdout=sys.stderr)
     done.write_text(wanted)
     return python

@@ -1,4 +1,4 @@
-"""Row types made from the tables: a `TypedDict` a table, so that a type checker knows each column of a row.
+"""Row types made from the tables: a `TypedDict` each of `TYPED`, so that a type checker knows each column of a row.
 
 python -m schemas.row_types     # writes schemas/rows.py; a test fails where it is old
 
@@ -6,15 +6,15 @@ A table's class is the only list of its columns. Type checkers read files and ru
 a file; it is written from the classes alone.
 """
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
 
-from schemas import tables
-from schemas.tables import ELEMENT, Table
+from schemas.tables import ELEMENT, Samples, Steps
 
+TYPED = (Steps, Samples)
+"""Tables whose rows are passed about as dicts; those of the others are written and read in one place."""
 FILE = Path(__file__).with_name("rows.py")
 ABOUT = '''\
 """The rows of the tables in `schemas.tables`, as type checkers know them. A column that allows null may be left out.
@@ -26,15 +26,8 @@ from typing import NotRequired, TypedDict
 '''
 
 
-def row_name(table: str) -> str:
-    """`Steps` → `StepRow`, `Trajectories` → `TrajectoryRow`."""
-    return re.sub(r"ies$", "y", table).removesuffix("s") + "Row"
-
-
 def python_type(kind: pa.DataType) -> str:
     """The Python type that pyarrow gives a value of a column. Raises `ValueError` for a type that no table has yet."""
-    if kind == ELEMENT:
-        return "ElementRow"
     if pa.types.is_list(kind):
         return f"list[{python_type(kind.value_type)}]"
     for name, holds in (
@@ -45,15 +38,15 @@ def python_type(kind: pa.DataType) -> str:
     ):
         if holds(kind):
             return name
-    raise ValueError(f"row types: expected a text, a number, a flag, an element or a list of them, found {kind}")
+    raise ValueError(f"row types: expected a text, a number, a flag or a list of them, found {kind}")
 
 
 def text() -> str:
     """What `schemas/rows.py` has to hold."""
     classes = [_row_class("ElementRow", "One element of a screen.", ELEMENT)]
-    for name, table in vars(tables).items():
-        if isinstance(table, type) and issubclass(table, Table) and table is not Table:
-            classes.append(_row_class(row_name(name), f"A row of `{name}`.", table.schema))
+    for table in TYPED:
+        name = table.__name__
+        classes.append(_row_class(f"{name.removesuffix('s')}Row", f"A row of `{name}`.", table.schema))
     return "\n\n".join([ABOUT, *classes])
 
 

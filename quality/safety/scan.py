@@ -51,6 +51,7 @@ CODE_VERSION = "1-" + code_digest(
         "safety/trigger_facts",
         "safety/personal_data",
         "safety/personal_rules",
+        "safety/test_numbers.txt",
         "safety/personal_numbers",
         "safety/credentials",
         "safety/licence_report",

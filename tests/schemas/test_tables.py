@@ -82,4 +82,3 @@ def test_a_row_type_says_what_may_be_null_and_what_a_list_holds() -> None:
     hints = get_type_hints(rows.StepRow, include_extras=True)
     assert list(hints) == Steps.schema.names
     assert (hints["step_index"], hints["target_box"]) == (int, NotRequired[list[float] | None])
-    assert get_type_hints(rows.ScreenRow)["elements"] == list[rows.ElementRow]
