@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from quality.statistics import wilson
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -28,5 +30,9 @@ class Figure:
 
 
 def share(name: str, right: int, whole: int, least: float | None = None) -> Figure:
-    """So many of so many; 0 of nothing, since what was to be measured then hasn't been."""
-    return Figure(name, right / whole if whole else 0.0, f"{right} of {whole}", least)
+    """So many of so many, with Wilson's interval in percent; 0 of nothing, since what was to be measured then hasn't
+    been."""
+    low, high = wilson(right, whole)
+    return Figure(
+        name, right / whole if whole else 0.0, f"{right} of {whole} [{100 * low:.1f}, {100 * high:.1f}]", least
+    )

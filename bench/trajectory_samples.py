@@ -5,6 +5,7 @@ again and derived from as a round's are (`generators.generation`). Each figure i
 the samples as they would be trained on: an answer is read from its row and carried out. Where an error is, what was
 planted and the distance to the goal say: the exact plan of a site, the shortest path of a graph. The scripted policy
 that stands beside a replay searches the same sites, so this measures the replays, not how a weaker policy would do.
+Last come 306 runs on sites whose every statement (`step_data`) is held against the site's states.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,6 +53,7 @@ from schemas.rows import SampleRow
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.figures import Figure, share
+from tests.support.judged_sites import step_data_figures
 from tests.support.trajectory_truth import Answers, MeasuredRun, achieved, broken_plans, levels, true_error
 
 ERROR_RATE = 0.3
@@ -189,13 +191,14 @@ def main() -> int:
     print(f"samples: {dict(made.kinds)}; refused: {dict(made.refused)}; after {time.monotonic() - began:.0f} s")
     rows = [*made.corpus.to_pylist(), *made.judges.to_pylist()]
     missed = False
-    for figures in (
-        error_figures(runs),
-        [law_figure(rows, runs)],
-        answer_figures(rows, runs),
-        level_figures(made.corpus, runs, tables),
-    ):
-        for figure in figures:
+    with tempfile.TemporaryDirectory() as folder:
+        for figure in chain(
+            error_figures(runs),
+            [law_figure(rows, runs)],
+            answer_figures(rows, runs),
+            level_figures(made.corpus, runs, tables),
+            step_data_figures(Path(folder)),
+        ):
             missed |= not figure.fine
             print(figure, flush=True)
     print(f"{time.monotonic() - began:.0f} s")

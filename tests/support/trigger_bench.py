@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from trigger_attacks import Attack, encoded, plant
-
 from pipelines.store.images import open_image
 from quality.safety.trigger_scan import PNG, Facts, ScreenPatches, find_triggers, look, search
 from quality.safety.triggers import Box
+from tests.support.trigger_attacks import Attack, encoded, plant
 
 RATE = 0.05
 JPEG_QUALITY = 85

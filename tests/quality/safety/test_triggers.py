@@ -11,39 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 from scipy import ndimage
-from trigger_attacks import HELD_OUT, SEEN, Attack, encoded, pattern_of, plant
-from trigger_bench import Bench, BenchScreen, table
 
-from generators.devices.browser import Viewport
-from generators.worlds.pages.own_pages import APPS, open_pages
 from quality.safety.trigger_match import Pattern, find_patterns
 from quality.safety.trigger_patches import MAX_PATCHES, find_patches, grown, roughness
 from quality.safety.trigger_scan import PNG, Facts, aims, find_triggers, look, patch_in_units, search
 from quality.safety.triggers import needed
+from tests.support.guards import desktop_screens
+from tests.support.trigger_attacks import HELD_OUT, SEEN, Attack, encoded, pattern_of, plant
+from tests.support.trigger_bench import Bench, table
 
 pytestmark = pytest.mark.slow
 
-SCREENS, LABELS = 60, 4
-VIEW = Viewport(640, 480)
+SCREENS = 60
 BY_NAME = {attack.name: attack for attack in (*SEEN, *HELD_OUT)}
 
 
 @pytest.fixture(scope="module")
 def bench() -> Bench:
-    """Real desktop pages, every third of them a JPEG."""
-    shown = []
-    with open_pages("desktop", VIEW) as world:
-        for number in range(SCREENS):
-            rng = Random(number)
-            world.start(APPS[number % len(APPS)], 7000 + number)
-            size = (world.viewport.width, world.viewport.height)
-            elements = world.elements()
-            boxes = {e: tuple(side * 1000 / size[n % 2] for n, side in enumerate(e.box)) for e in elements}
-            wanted = [boxes[e] for e in elements if e.clickable]
-            data = world.screenshot(jpeg_quality=88 if number % 3 == 0 else 0)
-            picked = rng.sample(wanted, min(LABELS, len(wanted)))
-            shown.append(BenchScreen(data, tuple(boxes.values()), tuple(picked)))  # type: ignore[arg-type]
-    return Bench(shown)
+    return Bench(desktop_screens(SCREENS))
 
 
 def test_clean_screens_have_no_trigger(bench: Bench) -> None:
