@@ -13,13 +13,14 @@ import secrets
 import shutil
 import signal
 import sys
-import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from pipelines.engines.child import THREADS
 from pipelines.engines.cores import usable_cores
@@ -40,8 +41,8 @@ STORE_BYTES = 80 << 20
 """Shared memory for what tasks are called with, about the least that Ray takes: no payload goes through it."""
 BEGUN = 2
 """Times that a part is begun whose worker was killed."""
-
 ENDS_S = 10.0
+"""How long what Ray started may take to end, told to."""
 
 
 def main() -> None:
@@ -81,17 +82,21 @@ def _connected(job: RayJob) -> Iterator[None]:
         signal.signal(signal.SIGTERM, _end)  # Ray has put its own there
         yield
     finally:
+        # Before they lose their parent, by which they are known.
+        started = psutil.Process().children(recursive=True)
         ray.shutdown()
-        _remove(Path(job.folder))
+        _remove(Path(job.folder), started)
 
 
-def _remove(folder: Path) -> None:
-    """Remove the files of a Ray that was told to stop: what it started ends a little later, and writes meanwhile."""
-    # Retried, as a process that is ending may put a file back after it was removed.
-    end = time.monotonic() + ENDS_S
-    while folder.exists() and time.monotonic() < end:
-        shutil.rmtree(folder, ignore_errors=True)
-        time.sleep(0.1)
+def _remove(folder: Path, started: Sequence[psutil.Process]) -> None:
+    """Remove the files of a Ray once what it started has ended: until then that writes."""
+    for end in (psutil.Process.terminate, psutil.Process.kill):
+        # a Ray that had only begun doesn't know yet what it has to stop
+        for process in started:
+            with suppress(psutil.NoSuchProcess):
+                end(process)
+        started = psutil.wait_procs(started, timeout=ENDS_S)[1]
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _connect(job: RayJob, worker_environment: dict[str, object]) -> None:

@@ -119,7 +119,7 @@ def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = o
         return
     before = number = piece.before if piece else 0
     try:
-        with _open(raw, file) as lines:
+        with open_plain(raw.path(file)) as lines:
             for number, line in enumerate(_lines_of(lines, piece), before + 1):
                 if line.removeprefix(_BOM_UTF8).strip():
                     # A last line without its end was cut. Files put behind each other have a mark before each.
@@ -296,10 +296,6 @@ def _parquet_rows_left(raw: Raw, file: str, read: int) -> int:
         return max(int(pq.read_metadata(raw.path(file)).num_rows) - read, 0)
     except (pa.ArrowException, OSError):
         return 0  # the footer is gone: how many rows there were can't be known
-
-
-def _open(raw: Raw, file: str) -> IO[bytes]:
-    return open_plain(raw.path(file))
 
 
 def _json(file: str, locator: str, text: str, *, ended: bool, of_id: IdOf, count: ItemCount) -> Record | Broken:

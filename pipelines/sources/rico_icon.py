@@ -81,7 +81,8 @@ class RicoIconAdapter(Adapter):
         if not isinstance(row, dict) or not isinstance(row.get("image"), str):
             raise RecordError("missing_field", "expected image and conversations")
         listed = row.get("conversations")
-        items = max(sum(_is_answer(turn) for turn in listed), 1) if isinstance(listed, list) else 1
+        said = [turn.get("from") for turn in listed if isinstance(turn, dict)] if isinstance(listed, list) else []
+        items = max(said.count("gpt"), 1)
         pairs = _pairs(turns(listed, items))
         name: str = row["image"]
         identifier = rico.id_of_file(name)
@@ -98,10 +99,6 @@ class RicoIconAdapter(Adapter):
         if not pairs:
             raise RecordError("missing_field", "no request and no answer")
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
-
-
-def _is_answer(turn: object) -> bool:
-    return isinstance(turn, dict) and turn.get("from") == "gpt"
 
 
 def _picture(raw: Raw, name: str, identifier: str | None, items: int) -> bytes | None:
