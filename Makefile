@@ -1,6 +1,7 @@
 # Everything lives in .venv and .vesper; `make clean` removes both caches and data, not .venv.
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 VESPER_HOME ?= $(CURDIR)/.vesper
 EXTRAS := core,embed,train,trl,devices,webapps,dagster,s3,ray,production,tracking,docs,dev
 WORKERS ?= auto
@@ -14,14 +15,14 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test lint types structure dev docs docs-serve bench gpu soak soak-desktop ui nights nano-base serve attack growth lock sbom clean
+.PHONY: help setup demo check check-python quick test lint types structure dev docs docs-serve bench gpu soak soak-desktop ui nights nano-base serve attack growth lock sbom clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .venv/.stamp ## the environment and a browser, once
+setup: $(VENV)/.stamp ## the environment and a browser, once
 
-.venv/.stamp: pyproject.toml constraints.txt deploy/install.sh
+$(VENV)/.stamp: pyproject.toml constraints.txt deploy/install.sh
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Vesper needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Say make PYTHON=python3.12"; exit 1; }
 	@if ! [ -x $(BIN)/pip ]; then \
@@ -32,7 +33,7 @@ setup: .venv/.stamp ## the environment and a browser, once
 				echo "Python's venv module is missing: install it first (Debian, Ubuntu: apt-get install python3-venv)"; exit 1; \
 			fi; \
 		fi; \
-		$(PYTHON) -m venv .venv; \
+		$(PYTHON) -m venv $(VENV); \
 	fi
 	@deploy/install.sh $(BIN)/python $(EXTRAS) --editable
 	@browser=$$(deploy/get_browser.sh $(CURDIR)/$(BIN)/python) && echo "browser: $$(printf '%s\n' "$$browser" | tail -n 1)"
@@ -43,6 +44,12 @@ demo: setup ## the whole graph on embedded data; prints what improved, leaves re
 	$(BIN)/vesper demo $(if $(SIZE),--size $(SIZE))
 
 check: lint ## the inner loop: lint, and the tests that are quick and need no browser, device or server
+	@$(MAKE) --no-print-directory quick
+
+check-python: ## the same tests on another Python, in an environment of its own (PYTHON=python3.13)
+	@$(MAKE) --no-print-directory VENV=.venv-$(notdir $(PYTHON)) quick
+
+quick: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q -m "not slow and not real_parts"
 
 test: lint ## lint, types, import directions, all tests

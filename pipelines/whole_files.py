@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,17 @@ def whole_file(path: Path, *, lasting: bool = False, alone: bool = False) -> Ite
         if lasting:
             sync(part)
         os.replace(part, path)
+
+
+def link_file(source: Path, target: Path) -> None:
+    """Make `target` the file `source`, whole or not at all: by a hard link, which costs no space; by a copy where the
+    disk knows none."""
+    with whole_file(target) as part:
+        part.unlink()
+        try:
+            os.link(source, part)
+        except OSError:  # another disk, or one without links
+            shutil.copy2(source, part)
 
 
 def put_json(path: Path, value: object) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -68,6 +69,15 @@ def split_json_lines(text: str) -> list[str]:
     which `canonical_json` writes as they are: a record whose text holds one would come back in two pieces."""
     lines = text.split("\n")
     return lines if lines[-1] else lines[:-1]
+
+
+def texts_within(value: object) -> Iterator[str]:
+    """All texts of a JSON value, but names."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from texts_within(inner)
 
 
 def _plain(value: object) -> Any:

@@ -337,7 +337,8 @@ def by_path(plain: object, path: str = "") -> dict[str, str]:
 
 
 def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Values by path that two plain settings don't share: (the first's, the second's), "" where one doesn't set it."""
+    """Values by path that two plain settings don't share: (the first's, the second's), in words where one doesn't set
+    it."""
     one, other = (by_path(plain) if plain else {} for plain in (first, second))
-    pairs = {path: (one.get(path, ""), other.get(path, "")) for path in sorted({*one, *other})}
+    pairs = {path: (one.get(path, "by default"), other.get(path, "by default")) for path in sorted({*one, *other})}
     return {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}

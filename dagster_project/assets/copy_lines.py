@@ -2,13 +2,9 @@
 
 from dagster_project.lineage.model_card import MODEL
 from dagster_project.stages.stage import GraphStage
-from pipelines.exports.corpus import asset_of
-from pipelines.exports.forms import CORPUS
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.shards import ASSET as SHARDS
 from quality.browser.view import browse_line
-
-_EXPORTS = {asset_of(name): form for name, form in CORPUS.items()}
 
 
 def copy_lines(stage: GraphStage, manifest: Manifest) -> str:
@@ -24,9 +20,9 @@ def copy_lines(stage: GraphStage, manifest: Manifest) -> str:
             f'model = AutoModelForImageTextToText.from_pretrained("{weights}")\n'
         )
         return _blocks(python, f"vesper serve {name}\nvesper eval {name} --suite heldout\nvllm serve {weights}\n")
-    if manifest.files and (form := _EXPORTS.get(manifest.asset)) is not None:
-        loading = f"{form.loading}\n".replace("THIS FOLDER", str(folder))
-        return _blocks(loading, "") if form.language == "python" else _blocks("", loading)
+    if manifest.files and stage.form is not None:
+        loading = f"{stage.form.loading}\n".replace("THIS FOLDER", str(folder))
+        return _blocks(loading, "") if stage.form.language == "python" else _blocks("", loading)
     tables = sorted({entry.table for entry in manifest.files if entry.table})
     if manifest.asset == SHARDS:
         # Shards beside tables of the index: only the former are rows to train on.

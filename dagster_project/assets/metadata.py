@@ -28,11 +28,11 @@ COST = "cost: "
 
 
 def amount(stage: GraphStage, manifest: Manifest) -> tuple[int, str]:
-    """How much an asset holds: (rows of its main table or records, "rows"); where it has neither, (files, "files")."""
+    """How much an asset holds: (rows of its main table, or those counted, "rows"), else (files, "files")."""
     if stage.table:
         return manifest.rows(stage.table), "rows"
-    if "records" in manifest.counts:
-        return int(manifest.counts["records"]), "rows"
+    if (rows := manifest.counts.get("records", manifest.counts.get("rows"))) is not None:
+        return int(rows), "rows"
     return int(manifest.counts.get("files", len(manifest.files))), "files"
 
 

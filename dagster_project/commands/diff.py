@@ -57,4 +57,4 @@ def _lines(found: Diff) -> Iterator[str]:
         code = " (other code: {} → {})".format(*found.code[asset]) if asset in found.code else ""
         yield f"{asset}: {clean(before or 'none')} → {clean(after or 'none')}{code}"
     for name, (before, after) in found.settings.items():
-        yield f"{clean(name)}: {clean(before or 'by default')} → {clean(after or 'by default')}"
+        yield f"{clean(name)}: {clean(before)} → {clean(after)}"

@@ -1,33 +1,26 @@
 """`vesper export corpus|pool|checkpoint --to FORM DIR`: corpus, tasks or a checkpoint as other trainers load them."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from dagster_project.commands.store_option import add_store, open_store
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.model_card import checkpoint_card
 from dagster_project.settings import deployment as deployments
-from generators.tasks.pool_export import POOL, export_pool
-from generators.tasks.task_pool import SHARDS as TASKS
-from pipelines.exports.corpus import export_corpus
+from dagster_project.stages.exports import FORMS, KINDS, require_fit
+from generators.tasks.pool_export import pool_export
+from pipelines.exports.corpus import corpus_export
+from pipelines.exports.export import Export
 from pipelines.exports.filters import Filters
-from pipelines.exports.forms import CORPUS
+from pipelines.exports.folder import write_folder
 from pipelines.exports.push import push
 from pipelines.store import Manifest, Store
 from pipelines.store.choose_version import named_version
 from pipelines.training_data.dataset_card import CARD, LICENCES, Group
-from pipelines.training_data.shards import ASSET as SHARDS
-from schemas.settings import near
-from trainer.exports import CHECKPOINT, export_checkpoint
+from trainer.exports import export_checkpoint
 
-KINDS: dict[str, tuple[str, Mapping[str, object]]] = {
-    "corpus": (SHARDS, CORPUS),
-    "pool": (TASKS, POOL),
-    "checkpoint": ("checkpoints/unified", CHECKPOINT),
-}
-"""What is exported → its asset unless another is named, and its forms."""
-FORMS = tuple(dict.fromkeys(form for _, forms in KINDS.values() for form in forms))
 _LISTS = ("source", "licence", "platform", "objective", "split")
 
 
@@ -61,20 +54,16 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Export; print a line for each file and what was written."""
-    default, forms = KINDS[options.kind]
-    if options.form not in forms:
-        raise ValueError(_unknown(options.kind, options.form))
+    default = KINDS[options.kind].asset
+    filters = Filters.parsed({name: getattr(options, name) for name in Filters.model_fields}, "filters")
+    require_fit(options.kind, options.form, filters)
     if options.push and options.form != "hub":
         raise ValueError(f"--push: expected --to hub, which writes a repository's folder, found --to {options.form}")
-    given = {name: tuple(getattr(options, name)) for name in _LISTS if getattr(options, name)}
-    # 0 is a score as well.
-    given |= {"score": options.score} if options.score is not None else {}
-    filters = Filters.parsed({**given, "mixture": options.mixture, "shard_mb": options.shard_mb}, "filters")
     store = open_store(options.home)
     said = options.asset or default
     # A version alone (@1f2e) is of the usual asset.
     manifest = named_version(store, default + said if said.startswith("@") else said)
-    groups = _export(store, manifest, options, filters, given)
+    groups = _export(store, manifest, options, filters)
     # Of a checkpoint, the rows that it was trained on are counted in its licences; what was exported is itself.
     what = "" if options.kind == "checkpoint" else f"{sum(groups.values())} rows of "
     print(f"{options.folder}: {what}{manifest.asset}@{manifest.version}; see {CARD} and {LICENCES}")
@@ -83,22 +72,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _export(
-    store: Store, manifest: Manifest, options: argparse.Namespace, filters: Filters, given: Mapping[str, object]
-) -> dict[Group, int]:
+def _export(store: Store, manifest: Manifest, options: argparse.Namespace, filters: Filters) -> dict[Group, int]:
     refuses = deployments.load().licences.refuses
-    if options.kind != "checkpoint":
-        export = export_corpus if options.kind == "corpus" else export_pool
-        return export(store, manifest, options.form, options.folder, filters, print, refuses=refuses)
-    if given or options.mixture:
-        raise ValueError(f"--{next(iter(given), 'mixture')}: expected no filter for a checkpoint, which is whole")
-    how = f"Exported by `vesper export checkpoint --to {options.form}`."
-    card = checkpoint_card(Manifests(store), manifest, "THIS FOLDER", how)
-    return export_checkpoint(manifest, options.form, options.folder, card, print, refuses=refuses)
-
-
-def _unknown(kind: str, form: str) -> str:
-    """The error for a form that a kind doesn't have: what it has, and which kinds have that form."""
-    offered = [other for other, (_, forms) in KINDS.items() if form in forms]
-    more = f"it is there for a {' and a '.join(offered)}" if offered else near(form, FORMS)
-    return f"--to: expected one of {', '.join(KINDS[kind][1])} for a {kind}, found {form!r}{more and f' ({more})'}"
+    if options.kind == "checkpoint":
+        how = f"Exported by `vesper export checkpoint --to {options.form}`."
+        card = checkpoint_card(Manifests(store), manifest, "THIS FOLDER", how)
+        return export_checkpoint(manifest, options.form, options.folder, card, print, refuses=refuses)
+    rows_of: Callable[..., Export[Any, Any]] = corpus_export if options.kind == "corpus" else pool_export
+    return write_folder(options.folder, rows_of(store, manifest, options.form, filters), print, refuses=refuses)

@@ -36,4 +36,4 @@ def _lines(found: Diff) -> Iterator[str]:
     if found.settings:
         yield "\n| trained with | before | after |\n|---|---|---|"
     for name, pair in found.settings.items():
-        yield f"| {' | '.join(markdown_text(cell or 'by default', 120) for cell in (name, *pair))} |"
+        yield f"| {' | '.join(markdown_text(cell, 120) for cell in (name, *pair))} |"

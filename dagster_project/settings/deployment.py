@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from dagster_project.settings.environment import Environment
+from dagster_project.settings.exports import ExportSettings
 from pipelines.derivers.trajectory_config import TrajectoryConfig
 from pipelines.engines.settings import EngineSettings
-from pipelines.exports.filters import Filters
 from pipelines.home import default_home as home
 from pipelines.prompts.history import HistoryConfig
 from pipelines.training_data.mixture_config import MixtureConfig
@@ -219,17 +219,6 @@ class Alerts(Settings):
     ui: Url | None = setting(None, "The webserver's URL, to link to the run.")
 
 
-class ExportSettings(Filters):
-    """An export of the corpus as an asset; what it takes, as `vesper export --help` says."""
-
-    form: str = setting(..., "trl, ms-swift, llama-factory, verl, webdataset or hub.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _alone(cls, said: object) -> object:
-        return {"form": said} if isinstance(said, str) else said
-
-
 class Preflight(Settings):
     """What is looked at before a run starts."""
 
@@ -295,7 +284,9 @@ class Deployment(Settings):
     freshness: dict[str, Hours] = setting({}, "Group or asset → hours after which the UI shows it as late.")
     alerts: Alerts = setting(Alerts(), "Who is alerted of failures.")
     exports: tuple[ExportSettings, ...] = setting(
-        (), "Forms in which the corpus is kept beside its shards (exports/<form>): names, or a form with its filters."
+        (),
+        "What is exported as assets exports/<name>: forms of the corpus, or kind, form and filters of the corpus, the "
+        "task pool or a checkpoint.",
     )
     runbook: Url | None = setting(
         None, "Where the runbook is served (…/runbook.html), so that each check in the UI links to its line."

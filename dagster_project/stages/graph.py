@@ -29,7 +29,7 @@ def stages(deployment: Deployment) -> dict[str, GraphStage]:
     """All stages by key, each after what it depends on. Raises `ValueError` if a key is defined twice or too early, or
     if the deployment names what there isn't."""
     names = sources.enabled(deployment)
-    requested = list(suites.stages(deployment))
+    requested, trained = list(suites.stages(deployment)), list(training.stages())
     found: dict[str, GraphStage] = {}
     # In an order in which each stage comes after what it depends on, so that edges can be checked as they
     # come.
@@ -40,8 +40,8 @@ def stages(deployment: Deployment) -> dict[str, GraphStage]:
         *generation.stages(deployment),
         review.refusals(deployment, [*names, GENERATED_SOURCE]),
         *corpus.stages(deployment, names),
-        *exports.stages(deployment),
-        *training.stages(),
+        *trained,
+        *exports.stages(deployment, {stage.key: stage.job for stage in trained}),
         *episodes.stages(),
         *requested,
         *leaderboard.stages([stage.key for stage in requested]),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dagster_project.settings.deployment import Deployment
 from pipelines.engines.run_parts import Execution
@@ -10,6 +10,9 @@ from pipelines.extensions import find_part
 from pipelines.store import Store
 from pipelines.store.manifest import CheckSpec, Manifest
 from schemas.tables import Table
+
+if TYPE_CHECKING:
+    from pipelines.exports.form import ExportForm
 
 Job = Literal[
     "refresh_sources",
@@ -108,6 +111,8 @@ class GraphStage:
     shown_on: str = ""
     """Key of an asset on whose page its pictures are shown as well, as an observation."""
     pool: str | None = None
+    form: "ExportForm[Any] | None" = None
+    """Of an export of rows: who loads it, by which lines."""
     needs: tuple[str, ...] = ()
     """What has to be here before a run that makes it starts (`preflight.PROBES`); disk space always."""
 

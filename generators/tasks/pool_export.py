@@ -8,15 +8,15 @@ sets up: beside the rows lies what lets TRL and verl play them on a server of wo
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from generators.tasks.task_pool import DYNAMIC
 from pipelines.exports import trl, verl
-from pipelines.exports.filters import Filters, Refuses
-from pipelines.exports.folder import ExportPlan, Report, export_folder, finish
+from pipelines.exports.export import Export, ExportPiece, ExportPlan
+from pipelines.exports.filters import Filters
 from pipelines.exports.form import IMAGES, ExportForm, Rows, datasets_schema, images
 from pipelines.exports.recipes import recipe
 from pipelines.exports.records import Picture, ext_of
@@ -30,11 +30,21 @@ from schemas.tables import Steps, Tasks
 
 OWN = "own"
 """Licence of tasks that Vesper's own worlds and rounds gave."""
-# columns that tasks haven't
-_NO_EFFECT = ("objective", "split", "score", "mixture")
+FILTERS = ("source", "licence", "platform")
+"""What tasks are chosen by."""
 _EPISODE = re.compile(r"episode:([^/]+)/")
 _FIRST = ["episode_id", "step_index", "screenshot_sha256"]
 _FIELDS = [(field.name, field.type) for field in Tasks.schema]
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenTask:
+    """A task that is exported."""
+
+    row: dict[str, Any]
+    group: Group
+    screen: str
+    """sha256 of the recorded screen that it shows; "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,61 +120,48 @@ POOL: dict[str, ExportForm[PoolTask]] = {
 }
 
 
-def export_pool(
-    store: Store,
-    pool: Manifest,
-    form: str,
-    folder: Path,
-    filters: Filters | None = None,
-    report: Report = lambda line: None,
-    *,
-    refuses: Refuses,
-) -> dict[Group, int]:
-    """Export the tasks that filters leave → tasks by group. A second call goes on where the first was stopped.
-
-    Raises `ValueError` for filters that mean nothing to tasks or leave none, and as `export_folder` does.
-    """
+def pool_export(
+    store: Store, pool: Manifest, form: str, filters: Filters | None = None
+) -> Export[ChosenTask, PoolTask]:
+    """The tasks that filters leave of a pool, in a form. Raises `ValueError` for filters that mean nothing to tasks or
+    leave none."""
     kind, filters = POOL[form], filters or Filters()
-    if unfit := [name for name in _NO_EFFECT if getattr(filters, name)]:
-        raise ValueError(f"--{unfit[0]}: expected source, licence or platform for a pool, found {unfit[0]}")
-    chosen = _choose(pool, filters)
+    filters.require_only("pool", FILTERS)
+    chosen = _choose(store, pool, filters)
+
+    def whole() -> Iterator[ExportPiece[ChosenTask]]:
+        yield ExportPiece("tasks", [[[one.row, one.group, one.screen] for one in chosen]], chosen)
+
+    def card(groups: Mapping[Group, int]) -> Card:
+        return Card(
+            title=f"Tasks for GUI agents, for {kind.loader}",
+            about=f"{sum(groups.values())} tasks, exported by `vesper export pool --to {form}`.\n\n"
+            f"```{kind.language}\n{kind.loading}\n```\n\n{kind.notes}",
+            groups=groups,
+            data_files={"train": kind.files.format(split="train", part="*")},
+            columns=Tasks.meanings,
+            lineage={pool.asset: pool.version, **dict(sorted(pool.inputs.items()))},
+        )
+
     settings = {"form": kind.version, "filters": filters.plain()}
     plan = ExportPlan("pool", form, pool.asset, pool.version, settings)
-    screens = _first_screens(store, pool, {group.source for _, group in chosen})
-    groups = export_folder(
-        folder,
-        kind,
-        plan,
-        {group for _, group in chosen},
-        refuses,
-        lambda taken: _tasks(store, chosen, screens, taken),
-        filters.shard_mb,
-        report,
-    )
-    card = Card(
-        title=f"Tasks for GUI agents, for {kind.loader}",
-        about=f"{sum(groups.values())} tasks, exported by `vesper export pool --to {form}`.\n\n"
-        f"```{kind.language}\n{kind.loading}\n```\n\n{kind.notes}",
-        groups=groups,
-        data_files={"train": kind.files.format(split="train", part="*")},
-        columns=Tasks.meanings,
-        lineage={pool.asset: pool.version, **dict(sorted(pool.inputs.items()))},
-    )
-    finish(folder, card, kind.beside({"train": sum(groups.values())}))
-    return groups
+    return Export(plan, kind, chosen, partial(_tasks, store), whole, card, filters.shard_mb)
 
 
-def _choose(pool: Manifest, filters: Filters) -> list[tuple[dict[str, Any], Group]]:
-    chosen: list[tuple[dict[str, Any], Group]] = []
-    seen: set[Group] = set()
+def _choose(store: Store, pool: Manifest, filters: Filters) -> list[ChosenTask]:
     # by id, so that a second call goes on where the first was stopped
-    for row in pool.read("tasks", Tasks.schema).sort_by("task_id").to_pylist():
-        group = _group(row)
-        seen.add(group)
-        if filters.takes(group):
-            chosen.append((row, group))
-    filters.require(pool.asset, seen, len(chosen))
-    return chosen
+    rows = pool.read("tasks", Tasks.schema).sort_by("task_id").to_pylist()
+    found = [(row, _group(row)) for row in rows]
+    taken = [(row, group) for row, group in found if filters.takes(group)]
+    filters.require(pool.asset, {group for _, group in found}, len(taken))
+    screens = _first_screens(store, pool, {group.source for _, group in taken})
+    return [ChosenTask(row, group, _screen(row, screens)) for row, group in taken]
+
+
+def _screen(row: Mapping[str, Any], screens: Mapping[str, str]) -> str:
+    """sha256 of what a task shows first; "" where a world can be set up, whose own screen is the first."""
+    shown = [screens[item] for item in row["parents"] if item in screens and row["initial_state"] == "{}"]
+    return shown[0] if shown else ""
 
 
 def _group(row: Mapping[str, Any]) -> Group:
@@ -188,14 +185,10 @@ def _first_screens(store: Store, pool: Manifest, sources: Collection[str]) -> di
     return found
 
 
-def _tasks(
-    store: Store, chosen: Sequence[tuple[dict[str, Any], Group]], screens: Mapping[str, str], taken: int
-) -> Iterator[PoolTask]:
-    for index, (row, group) in enumerate(chosen[taken:], taken):
-        # Where a world can be set up, its own screen is the first, not the recorded device's.
-        shown = [screens[item] for item in row["parents"] if item in screens and row["initial_state"] == "{}"]
-        path = store.screen_path(shown[0]) if shown else None
+def _tasks(store: Store, chosen: Sequence[ChosenTask], taken: int) -> Iterator[PoolTask]:
+    for index, one in enumerate(chosen[taken:], taken):
+        path = store.screen_path(one.screen) if one.screen else None
         pictures = (Picture(path.read_bytes(), ext_of(path.name)),) if path else ()
-        asked = messages("navigation", navigation_text(row["instruction"], (), thinking=True), len(pictures))
+        asked = messages("navigation", navigation_text(one.row["instruction"], (), thinking=True), len(pictures))
         # without the answer, which is the policy's to give
-        yield PoolTask(row, group, trained_turns(asked, "")[:-1], pictures, index)
+        yield PoolTask(one.row, one.group, trained_turns(asked, "")[:-1], pictures, index)

@@ -64,6 +64,13 @@ class Filters(Settings):
             listed = "; ".join(f"{name} {', '.join(words)}" for name, words in held.items() if words)
             raise ValueError(f"{asset}: expected rows that filters leave, found none; it holds {listed}{more}")
 
+    def require_only(self, kind: str, names: Collection[str]) -> None:
+        """Raise `ValueError` for a filter that is set and means nothing to a kind, whose own are `names`."""
+        for name in ("source", *_BY_GROUP, "score", "mixture"):
+            if name not in names and getattr(self, name) != type(self).model_fields[name].default:
+                own = f"{', '.join(names)} for a {kind}" if names else f"no filter for a {kind}, which is whole"
+                raise ValueError(f"{name}: expected {own}, found {name}")
+
     def takes(self, group: Group) -> bool:
         """Whether rows of a group are taken, whatever their score."""
         licence = any(fnmatch.fnmatchcase(group.licence.lower(), pattern.lower()) for pattern in self.licence)

@@ -7,56 +7,34 @@ DIR/.export/          plan.json (what is exported: a folder takes no other), and
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 
+from pipelines.exports.export import ChosenRow, Export, ExportPlan
 from pipelines.exports.filters import Refuses, require_allowed
-from pipelines.exports.form import ExportForm
 from pipelines.exports.parts import Exported, WrittenPart, write_parts
 from pipelines.exports.records import Picture
 from pipelines.store.files import file_sha256
-from pipelines.training_data.dataset_card import Card, Group, card_texts
+from pipelines.training_data.dataset_card import Group, write_texts
 from pipelines.whole_files import put_json, whole_file
 from schemas.settings import by_path
 
 RECEIPTS = ".export"
 Report = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class ExportPlan:
-    """What an export is made of; equal plans give equal bytes."""
-
-    kind: str
-    """corpus, pool or checkpoint."""
-    form: str
-    asset: str
-    version: str
-    settings: Mapping[str, object]
-    """What changes the bytes beside that: filters, size of files, version of the form."""
-
-    def plain(self) -> dict[str, object]:
-        """As JSON values."""
-        return {
-            "kind": self.kind,
-            "form": self.form,
-            "asset": self.asset,
-            "version": self.version,
-            "settings": dict(self.settings),
-        }
+INSTEAD = "train it without that source"
+"""What to do where the policy refuses a source that a checkpoint was trained on."""
 
 
 def open_folder(folder: Path, plan: ExportPlan, groups: Collection[Group], refuses: Refuses) -> None:
     """Make `folder` the place of an export of `groups`, or find it to be one of the same plan. Raises `ValueError` if
     it holds something else, or if the licence policy refuses a group."""
-    whole = "train it without that source" if plan.kind == "checkpoint" else ""
-    require_allowed(plan.asset, groups, refuses, whole)
+    require_allowed(plan.asset, groups, refuses, INSTEAD if plan.kind == "checkpoint" else "")
     path = folder / RECEIPTS / "plan.json"
     if path.is_file():
-        found, wanted = json.loads(path.read_text(encoding="utf-8")), plan.plain()
+        found, wanted = json.loads(path.read_text(encoding="utf-8")), asdict(plan)
         # Another plan's parts would stand beside these as if they were one export.
         if found != wanted:
             # Filters by their own names, as they are given.
@@ -74,26 +52,18 @@ def open_folder(folder: Path, plan: ExportPlan, groups: Collection[Group], refus
         return
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder}: expected no folder, an empty one or an export, found other files in it")
-    put_json(path, plan.plain())
+    put_json(path, asdict(plan))
 
 
-def export_folder(
-    folder: Path,
-    form: ExportForm[Exported],
-    plan: ExportPlan,
-    groups: Collection[Group],
-    refuses: Refuses,
-    records_from: Callable[[int], Iterator[Exported]],
-    limit_mb: int,
-    report: Report = lambda line: None,
+def write_folder(
+    folder: Path, export: Export[ChosenRow, Exported], report: Report = lambda line: None, *, refuses: Refuses
 ) -> dict[Group, int]:
-    """Write what is missing of an export; `records_from` gives the records, which are of `groups`, from a
-    position on → rows by group. Raises `ValueError` if the folder or a licence forbids it (see `open_folder`).
-    """
-    open_folder(folder, plan, groups, refuses)
+    """Write what is missing of an export → rows by group: a second call goes on where the first was stopped. Raises
+    `ValueError` if the folder or a licence forbids it (see `open_folder`)."""
+    open_folder(folder, export.plan, export.groups, refuses)
     done = list(_receipts(folder))
     # Rows are taken in one order, so their number says where to go on.
-    taken = sum(part.rows for part in done)
+    records = export.read(export.rows, sum(part.rows for part in done))
     names = (f"{number:05d}" for number in count(len(done)))
 
     def put_picture(picture: Picture) -> None:
@@ -104,14 +74,15 @@ def export_folder(
     def place(name: str) -> AbstractContextManager[Path]:
         return whole_file(folder / name, alone=True)
 
-    for part in write_parts(form, records_from(taken), limit_mb, names, place, put_picture):
+    for part in write_parts(export.form, records, export.shard_mb, names, place, put_picture):
         path = folder / part.name
         receipt = {**part.plain(), "bytes": path.stat().st_size, "sha256": file_sha256(path)}
         # The receipt after its part, so that a part without one is written again.
         put_json(folder / RECEIPTS / f"part-{len(done):05d}.json", receipt)
         done.append(part)
         report(f"{part.name}: {part.rows} rows, {path.stat().st_size} bytes")
-    return total(done)
+    write_texts(folder, export.texts(groups := total(done)))
+    return groups
 
 
 def total(parts: list[WrittenPart]) -> dict[Group, int]:
@@ -136,10 +107,3 @@ def _receipts(folder: Path) -> Iterator[WrittenPart]:
         if not whole:
             return
         yield part
-
-
-def finish(folder: Path, card: Card, beside: Mapping[str, str]) -> None:
-    """Write the card, the licence file and what else stands beside the parts."""
-    for name, text in {**beside, **card_texts(card)}.items():
-        with whole_file(folder / name) as part:
-            part.write_text(text, encoding="utf-8")

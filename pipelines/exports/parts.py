@@ -15,12 +15,16 @@ from pipelines.training_data.dataset_card import Group
 MB = 2**20
 
 
-class Record(Protocol):
-    """What can be exported."""
+class Grouped(Protocol):
+    """A row that is exported, before its record is read."""
 
     @property
     def group(self) -> Group:
         """What it is counted by."""
+
+
+class Record(Grouped, Protocol):
+    """What can be exported."""
 
     @property
     def pictures(self) -> tuple[Picture, ...]:

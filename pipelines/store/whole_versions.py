@@ -13,7 +13,6 @@ take all of them for one table.
 import fnmatch
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -21,7 +20,7 @@ from pathlib import Path
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Manifest
 from pipelines.store.parts import put_text
-from pipelines.whole_files import PREFIX
+from pipelines.whole_files import link_file
 
 LISTING, README = "listing.json", "README.md"
 _FIRST = ("shard", "tasks", "samples", "steps", "verdicts")
@@ -61,17 +60,8 @@ def link_parts(manifest: Manifest) -> None:
         # Linked by an earlier call.
         if target.exists() and os.path.samefile(source, target):
             continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # Linked under another name and renamed: a reader of the folder sees the whole file or none.
-        passing = target.with_name(f"{PREFIX}{os.getpid()}-{target.name}")
-        try:
-            try:
-                os.link(source, passing)
-            except OSError:  # another disk, or one without links
-                shutil.copy2(source, passing)
-            os.replace(passing, target)
-        finally:
-            passing.unlink(missing_ok=True)
+        # Under another name first: a reader of the folder sees the whole file or none.
+        link_file(source, target)
     if (text := tables_readme(manifest)) and not (target := manifest.directory / README).exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         put_text(target, text)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from pipelines.takedown.withdrawn import REASON, TakenDown
 from pipelines.training_data.chat_turns import with_prompts
-from schemas.ids import GENERATED_SOURCE
+from schemas.ids import GENERATED_SOURCE, texts_within
 
 _ID_COLUMNS = (
     "source",
@@ -171,15 +171,4 @@ def texts_of(row: Mapping[str, Any]) -> Iterator[str]:
         if row.get(name):
             yield row[name]
     if row.get("messages"):
-        yield from _leaves(json.loads(row["messages"]))
-
-
-def _leaves(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _leaves(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _leaves(inner)
+        yield from texts_within(json.loads(row["messages"]))

@@ -51,9 +51,9 @@ class Card:
     end: str = ""
 
 
-def write_card(folder: Path, card: Card) -> None:
-    """Write `README.md` and `LICENSES.md` into a folder."""
-    for name, text in card_texts(card).items():
+def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write a card (see `card_texts`) and what else stands beside rows, name → text, into a folder."""
+    for name, text in texts.items():
         with whole_file(folder / name) as part:
             part.write_text(text, encoding="utf-8")
 
@@ -118,4 +118,4 @@ def write_shard_card(folder: Path, samples: pa.Table, splits: Sequence[str]) -> 
         columns={name: MEANINGS[name] for name in SHARD.names},
         end="`index.parquet` says where each sample lies, `report.json` what was packed and what was left out.",
     )
-    write_card(folder, card)
+    write_texts(folder, card_texts(card))

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from quality.safety.personal_rules import RULES
 from schemas.actions import parse
+from schemas.ids import texts_within
 from schemas.rows import SampleRow
 
 Policy = Literal["report", "quarantine"]
@@ -83,7 +84,7 @@ def step_texts(row: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def sample_texts(row: SampleRow) -> list[tuple[str, str]]:
     """(field, text) of a `samples` row: its prompt and its answer."""
-    found = [("messages", text) for text in _strings(json.loads(row["messages"]))]
+    found = [("messages", text) for text in texts_within(json.loads(row["messages"]))]
     return [*found, ("answer", row["answer"])] if row["answer"] else found
 
 
@@ -91,14 +92,3 @@ def _content(action_text: str | None) -> str:
     action = parse(action_text) if action_text else None
     # What was typed or chosen is the person's own text.
     return str(getattr(action, "content", "") or getattr(action, "option", "") or "")
-
-
-def _strings(plain: object) -> Iterator[str]:
-    if isinstance(plain, str):
-        yield plain
-    elif isinstance(plain, Mapping):
-        for value in plain.values():
-            yield from _strings(value)
-    elif isinstance(plain, list):
-        for value in plain:
-            yield from _strings(value)

@@ -67,7 +67,9 @@ def test_no_check_is_made_that_nobody_declared() -> None:
 
 
 def test_every_stage_declares_its_checks() -> None:
-    deployment = Deployment(raw_root=Path("/nowhere"), exports=({"form": "llama-factory"},))
+    deployment = Deployment(
+        raw_root=Path("/nowhere"), exports=({"form": "llama-factory"}, {"kind": "checkpoint", "form": "hub"})
+    )
     stages = {**graph.stages(deployment), **experiments.stages(deployment)}
     assert not [key for key, stage in stages.items() if checks.declared(stage) == (checks.ALL,)]
     shown = {spec for stage in stages.values() for spec in stage.checks}

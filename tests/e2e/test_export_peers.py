@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 from corpusmaker import commit
+from exports_made import export_corpus, export_pool
 from goldmaker import gold
 from tiny_published import published_tokenizer
 
-from generators.tasks.pool_export import export_pool
 from pipelines.exports.choose import choose, read
-from pipelines.exports.corpus import export_corpus
 from pipelines.exports.filters import Filters
 from pipelines.exports.forms import CORPUS
 from pipelines.exports.records import MARKS, marked, unmarked
@@ -89,7 +88,7 @@ def test_the_vision_collator_of_trl_takes_shards_and_export(
 
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     shards = store.require("mid_training/shards")
-    export_corpus(store, shards, "trl", tmp_path / "out", refuses=lambda licence: "")
+    export_corpus(store, shards, "trl", tmp_path / "out")
     files = shards.paths("shard") if what == "shards" else sorted((tmp_path / "out/data").glob("*.parquet"))
     names = [str(path) for path in files]
     rows = load_dataset("parquet", data_files=names, split="train", cache_dir=str(tmp_path / "cache"))
@@ -121,7 +120,7 @@ def pixels(data: bytes) -> str:
 @pytest.mark.parametrize("peer", ["trl", "ms-swift", "llama-factory", "verl", "webdataset"])
 def test_a_peer_reads_the_corpus_as_it_is(store: Store, tmp_path: Path, peer: str) -> None:
     shards = store.require("mid_training/shards")
-    export_corpus(store, shards, peer, tmp_path / "out", refuses=lambda licence: "")
+    export_corpus(store, shards, peer, tmp_path / "out")
     expected = []
     for sample in read(choose(store, shards, Filters(), CORPUS[peer].objectives)):
         said = [[turn["role"], marked(turn)] for turn in sample.turns]
@@ -134,7 +133,7 @@ def test_a_peer_reads_the_corpus_as_it_is(store: Store, tmp_path: Path, peer: st
 
 @pytest.mark.parametrize("peer", ["trl", "verl"])
 def test_a_peer_reads_the_pool_as_it_is(store: Store, tmp_path: Path, peer: str) -> None:
-    export_pool(store, store.require("task_pool/shards"), peer, tmp_path / "out", refuses=lambda licence: "")
+    export_pool(store, store.require("task_pool/shards"), peer, tmp_path / "out")
     for found, name in zip(read_by(f"pool-{peer}", tmp_path / "out", tmp_path), "ab", strict=True):
         asked = navigation_text(f"Go to <image> {name}", (), thinking=True)
         escaped = unmarked(asked, MARKS) if peer == "verl" else asked

@@ -67,3 +67,34 @@ def test_a_rerun_copies_only_what_is_missing_or_damaged(made: Manifest, tmp_path
     export_checkpoint(made, "hub", tmp_path / "out", CARD, lines.append)
     assert {line.partition(":")[0] for line in lines} == {shard, "config.json"}
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()} == whole
+
+
+def test_as_an_asset_it_links_the_files_and_is_loaded_from_its_folder(made: Manifest) -> None:
+    from transformers import AutoModelForImageTextToText
+
+    store = Store(made.folder.parents[2])
+    asset = exports.build_export(store, "exports/checkpoint_mid_trained", made, CARD, refuses=lambda licence: "")
+    root = made.file("config.json").parent
+    assert AutoModelForImageTextToText.from_pretrained(asset.directory).num_parameters() > 1000
+    for path in (path for path in root.iterdir() if path.name != REMAINDER):
+        assert (asset.directory / path.name).samefile(path), "weights take no room twice"
+    assert not (asset.directory / REMAINDER).exists() and asset.inputs == {made.asset: made.version}
+    assert "# A GUI agent" in (asset.directory / "README.md").read_text()
+    again = exports.build_export(store, asset.asset, made, CARD, refuses=lambda licence: "")
+    assert again.version == asset.version
+    figures = exports.build_export(store, asset.asset, made, Card("Evaluated", "", GROUPS), refuses=lambda licence: "")
+    assert figures.version != asset.version and (figures.directory / "config.json").samefile(root / "config.json")
+    with pytest.raises(ValueError, match="source toy: no; train it without that source"):
+        exports.build_export(store, asset.asset, made, CARD, refuses=lambda licence: "no")
+
+
+def test_an_export_whose_bytes_are_not_the_checkpoints_is_never_current(made: Manifest) -> None:
+    damaged = made.folder / made.version / "model/model-00001-of-00002.safetensors"
+    whole = damaged.rename(damaged.with_suffix(".whole"))
+    try:
+        damaged.write_bytes(b"rotten")
+        store = Store(made.folder.parents[2])
+        asset = exports.build_export(store, "exports/damaged", made, CARD, refuses=lambda licence: "")
+        assert not asset.checks_passed and store.current("exports/damaged") is None
+    finally:
+        whole.replace(damaged)

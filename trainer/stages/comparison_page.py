@@ -13,7 +13,6 @@ from trainer.stages.line_chart import line_chart
 if TYPE_CHECKING:
     from trainer.stages.compared import Comparison, DifferingSample
 
-NOT_SET = "by default"
 STYLE = (
     "body{font:15px/1.5 system-ui;margin:2em auto;max-width:1000px;color:#1f2933}"
     "table{border-collapse:collapse;margin:1em 0}"
@@ -46,7 +45,7 @@ def markdown(found: Sequence[Comparison]) -> str:
         if one.differs:
             lines.append(f"| made with | {one.sides[0]} | {one.sides[1]} |\n|---|---|---|")
             rows = ((name, *pair) for name, pair in one.differs.items())
-            lines += [f"| {' | '.join(markdown_text(cell or NOT_SET, 120) for cell in row)} |" for row in rows]
+            lines += [f"| {' | '.join(markdown_text(cell, 120) for cell in row)} |" for row in rows]
             lines.append("")
         lines.append(f"| | | {one.sides[0]} | {one.sides[1]} | difference | n |\n|---|---|---|---|---|---:|")
         for figure in one.figures:
@@ -80,7 +79,7 @@ def _section(one: Comparison) -> Iterator[str]:
     if one.differs:
         yield f"<table><tr><th>made with<th>{first}<th>{second}</tr>"
         for name, pair in one.differs.items():
-            yield f"<tr>{''.join(f'<td>{html.escape(cell or NOT_SET)}' for cell in (name, *pair))}</tr>"
+            yield f"<tr>{''.join(f'<td>{html.escape(cell)}' for cell in (name, *pair))}</tr>"
         yield "</table>"
     yield f"<table><tr><th><th><th>{first}<th>{second}<th>difference<th>n</tr>"
     for figure in one.figures:

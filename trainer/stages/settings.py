@@ -17,11 +17,6 @@ def stage_settings(stage: str, given: Mapping[str, object], trained: str = "") -
     return tree.over(configured(trained), given, stage)
 
 
-def stage_config(stage: str, given: Mapping[str, object], trained: str = "") -> dict[str, object]:
-    """The part of `stage_settings` that the stage depends on, as plain JSON values, which enter its version."""
-    return stage_settings(stage, given, trained).of_stage(stage)
-
-
 def ranks_of(stage: str, given: Mapping[str, object]) -> int:
     """In how many processes a stage trains, as `ranks` of what is given says. Raises as `stage_settings`."""
     return tree.ranks_of(stage, stage_settings(stage, given))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -194,11 +193,6 @@ def settled(steps: list[Step], place: int) -> Screen | None:
         if step.row["action_type"] != "Wait":
             return step.screen
     return steps[place].next
-
-
-def toward(step: Step, after: Screen | None) -> Step:
-    """The step as if `after` had followed it."""
-    return replace(step, next=after)
 
 
 _NAMES = names(

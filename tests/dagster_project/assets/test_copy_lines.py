@@ -9,18 +9,22 @@ from typing import Any
 
 import goldmaker
 import pytest
+from exports_made import build_export
 
 from dagster_project.assets.copy_lines import copy_lines
 from dagster_project.stages.stage import GraphStage
-from pipelines.exports.corpus import build_export
 from pipelines.exports.forms import CORPUS
 from pipelines.store import PartSpec, Store
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.shards import build_shards
 
 
-def stage(manifest: Manifest, table: str | None) -> GraphStage:
-    return GraphStage(manifest.asset, (), "build_corpus", lambda work: manifest, "a toy", ("file",), "1", table=table)
+def stage(manifest: Manifest, table: str | None, form: str | None = None) -> GraphStage:
+    """`form`: of the corpus, where it is an export."""
+    of, own = CORPUS[form] if form else None, ("file",)
+    return GraphStage(
+        manifest.asset, (), "build_corpus", lambda work: manifest, "a toy", own, "1", table=table, form=of
+    )
 
 
 def run(text: str) -> dict[str, Any]:
@@ -71,8 +75,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Store:
 @pytest.mark.parametrize("form", [name for name in CORPUS if CORPUS[name].language == "python"])
 def test_the_lines_of_an_export_open_all_of_its_rows(corpus: Store, form: str) -> None:
     pytest.importorskip({"trl": "trl", "webdataset": "webdataset"}.get(form, "datasets"))
-    manifest = build_export(corpus, form, refuses=lambda licence: "")
-    loading, _, training = copy_lines(stage(manifest, None), manifest).partition("SFTTrainer(model")
+    manifest = build_export(corpus, form)
+    loading, _, training = copy_lines(stage(manifest, None, form), manifest).partition("SFTTrainer(model")
     found = run(f"{loading}```" if training else loading)
     rows = found["data"] if "data" in found else list(found["rows"])
     assert len(rows) == manifest.counts["rows"] > 0
@@ -80,8 +84,8 @@ def test_the_lines_of_an_export_open_all_of_its_rows(corpus: Store, form: str) -
 
 @pytest.mark.parametrize("form", [name for name in CORPUS if CORPUS[name].language == "bash"])
 def test_the_command_lines_of_an_export_name_its_files(corpus: Store, form: str) -> None:
-    manifest = build_export(corpus, form, refuses=lambda licence: "")
-    [lines] = re.findall(r"```sh\n(.*?)```", copy_lines(stage(manifest, None), manifest), re.DOTALL)
+    manifest = build_export(corpus, form)
+    [lines] = re.findall(r"```sh\n(.*?)```", copy_lines(stage(manifest, None, form), manifest), re.DOTALL)
     shown = 'python() { echo "$@"; }; swift() { echo "$@"; }; llamafactory-cli() { ls dataset_info.json; echo "$@"; }\n'
     told = subprocess.run(
         ["bash", "-ec", shown + lines], cwd=manifest.directory, capture_output=True, text=True, check=True

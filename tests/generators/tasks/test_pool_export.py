@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from corpusmaker import commit
+from exports_made import allowed, export_pool
 from goldmaker import gold
 
 from generators.generation.dynamic_task_pool import build_dynamic
-from generators.tasks import pool_export
-from generators.tasks.pool_export import POOL
+from generators.tasks.pool_export import POOL, pool_export
 from generators.tasks.task_pool import STATIC, PoolConfig, build_shards, pool_row, tasks_table
+from pipelines.exports.asset import build_asset
 from pipelines.exports.filters import Filters
+from pipelines.exports.folder import write_folder
 from pipelines.prompts import messages, navigation_text
 from pipelines.store import Manifest, Store
 from pipelines.training_data.chat_turns import trained_turns
-
-export_pool = partial(pool_export.export_pool, refuses=lambda licence: "")
 
 
 def of_world(number: int, **state: object) -> dict[str, object]:
@@ -81,7 +80,7 @@ def test_a_recorded_task_keeps_its_source_in_a_world_and_a_generated_one_is_our_
     [group] = export_pool(pool[0], made, "hub", tmp_path / "out")
     assert (group.source, group.licence) == (("aitw", "CC-BY-4.0") if "aitw" in parent else ("fsm", "own"))
     with pytest.raises(ValueError, match=f"task_pool/other: source {group.source}: not here; leave it out by source"):
-        pool_export.export_pool(pool[0], made, "hub", tmp_path / "no", refuses=lambda licence: "not here")
+        write_folder(tmp_path / "no", pool_export(pool[0], made, "hub"), refuses=lambda licence: "not here")
     assert not (tmp_path / "no").exists()
 
 
@@ -90,6 +89,23 @@ def test_filters_leave_tasks_of_a_source_or_licence(pool: tuple[Store, Manifest]
     assert {group.source for group in groups} == {"miniwob"}
     with pytest.raises(ValueError, match="expected any of aitw, fsm, miniwob, found 'x'"):
         export_pool(*pool, "hub", tmp_path / "none", Filters(source=("x",)))
-    with pytest.raises(ValueError, match="--objective: expected source, licence or platform"):
+    with pytest.raises(ValueError, match="objective: expected source, licence, platform for a pool, found objective"):
         export_pool(*pool, "hub", tmp_path / "none", Filters(objective=("vqa",)))
     assert json.loads((tmp_path / "out/.export/plan.json").read_text())["kind"] == "pool"
+
+
+@pytest.mark.parametrize("form", POOL)
+def test_as_an_asset_it_holds_the_same_rows_and_is_made_once(
+    pool: tuple[Store, Manifest], tmp_path: Path, form: str
+) -> None:
+    store, tasks = pool
+    asset = f"exports/pool_{form}"
+    made = build_asset(store, asset, pool_export(store, tasks, form), refuses=allowed)
+    export_pool(store, tasks, form, tmp_path / "out")
+    [path] = (made.directory / "data").iterdir()
+    assert path.read_bytes() == (tmp_path / "out/data/train-00000.parquet").read_bytes()
+    card = (made.directory / "README.md").read_text()
+    assert card == (tmp_path / "out/README.md").read_text() and made.counts == {"rows": 3, "files": 1}
+    assert build_asset(store, asset, pool_export(store, tasks, form), refuses=allowed).version == made.version
+    fewer = build_asset(store, asset, pool_export(store, tasks, form, Filters(source=("fsm",))), refuses=allowed)
+    assert fewer.version != made.version and fewer.counts["rows"] == 1 and fewer.inputs == {tasks.asset: tasks.version}

@@ -10,7 +10,6 @@ import resource
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 import pytest
 from corpusmaker import light_source
+from exports_made import build_export, export_corpus
 from goldmaker import commit_gold, gold
 
-from pipelines.exports import corpus as corpus_export
 from pipelines.exports import parts
 from pipelines.exports.choose import choose, read, verdict_scores
 from pipelines.exports.filters import Filters
@@ -35,8 +34,6 @@ from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.training_data.shards import build_shards
 from schemas.tables import Samples
 
-export_corpus = partial(corpus_export.export_corpus, refuses=lambda licence: "")
-build_export = partial(corpus_export.build_export, refuses=lambda licence: "")
 HOSTILE = "press <image> or <|image_pad|>, <bbox> and </s><|im_end|>"
 
 

@@ -73,7 +73,7 @@ def test_two_runs_are_compared_over_the_same_samples(store: Store, made: Experim
     assert whole.checks_passed and all(check.passed for check in whole.checks)
     page = whole.file("page.html").read_text()
     assert page.count("<svg") == len(found.curves) and "lr_high beside mainline" in page and "<script" not in page
-    assert found.differs == {"midtrain.learning_rate": ("", "0.02")} and found.why == "does it learn faster?"
+    assert found.differs == {"midtrain.learning_rate": ("by default", "0.02")} and found.why == "does it learn faster?"
     for text in (page, whole.file("comparison.md").read_text()):
         assert "midtrain.learning_rate" in text and "by default" in text and "does it learn faster?" in text
 

@@ -34,7 +34,7 @@ from trainer.settings.stages import ONLINE, SPECIALISTS
 from trainer.stages.assets import CHECKPOINTS, STAGES, checkpoint_folder
 from trainer.stages.rl_rows import by_cluster
 from trainer.stages.run import opened, run_stage
-from trainer.stages.settings import preset_from, stage_config, stage_settings
+from trainer.stages.settings import preset_from, stage_settings
 
 pytestmark = pytest.mark.slow
 
@@ -66,6 +66,11 @@ CONFIG: dict[str, Any] = {
     "evaluate": {"threads": 1, "grounding": 6, "navigation": 4, "max_new_tokens": 8},
 }
 MADE = [name for name in CHECKPOINTS if name not in ONLINE]
+
+
+def stage_config(stage: str, given: dict[str, Any], trained: str = "") -> dict[str, Any]:
+    """What a stage's version depends on."""
+    return stage_settings(stage, given, trained).of_stage(stage)
 
 
 @pytest.fixture(scope="module")
