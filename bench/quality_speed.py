@@ -107,12 +107,12 @@ def stage_function(home: Path, stage: str) -> Callable[[], int]:
     return functions[stage]
 
 
-def measure(home: Path, stage: str, profile: Path | None) -> dict[str, Any]:
+def measure(home: Path, stage: str) -> dict[str, Any]:
     """Run a stage in this process, kept to one core: items, CPU and wall seconds, MB at the peak (Linux)."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     run = stage_function(home, stage)
     began, worked = time.perf_counter(), _cpu()
-    items = _profiled(run, profile) if profile else run()
+    items = run()
     spent = {"cpu_s": _cpu() - worked, "wall_s": time.perf_counter() - began}
     peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
     return {"items": items, **spent, "peak_mb": int(peak.split()[1]) * 1024 / 1e6}
@@ -122,16 +122,6 @@ def _cpu() -> float:
     """CPU seconds of this process and of those that it waited for."""
     spent = os.times()
     return spent.user + spent.system + spent.children_user + spent.children_system
-
-
-def _profiled(function: Callable[[], int], path: Path) -> int:
-    import cProfile
-
-    profiler = cProfile.Profile()
-    try:
-        return profiler.runcall(function)
-    finally:
-        profiler.dump_stats(path)
 
 
 def rows_digest(home: Path, asset: str) -> str:
@@ -175,7 +165,7 @@ def own_home(base: Path, home: Path) -> Path:
     return home
 
 
-def compare(checkouts: Sequence[Path], data: Path, items: int, profile: Path | None) -> bool:
+def compare(checkouts: Sequence[Path], data: Path, items: int) -> bool:
     """Measure all stages of each checkout, print them; whether all wrote the same rows."""
     raw, base = data / f"raw-{items}", data / f"home-{items}"
     if not (base / "assets").is_dir():
@@ -185,8 +175,7 @@ def compare(checkouts: Sequence[Path], data: Path, items: int, profile: Path | N
     for number, checkout in enumerate(checkouts):
         home = own_home(base, data / f"measured-{number}")
         for stage, asset in STAGES.items():
-            more = ["--profile", str(profile / f"{stage}-{number}.prof")] if profile else []
-            one = json.loads(child(checkout, "--measure", str(home), stage, *more).splitlines()[-1])
+            one = json.loads(child(checkout, "--measure", str(home), stage).splitlines()[-1])
             rows = rows_digest(home, asset)
             speed = one["items"] / one["cpu_s"]
             name = f"{stage}, {checkout}"[-44:]
@@ -201,7 +190,6 @@ def main() -> int:
     parser.add_argument("checkouts", type=Path, nargs="*", help="checkouts to measure; the first makes the data")
     parser.add_argument("--items", type=int, default=ITEMS, help=f"steps at least ({ITEMS})")
     parser.add_argument("--data", type=Path, help="where data stays for the next run (a temporary folder)")
-    parser.add_argument("--profile", type=Path, help="a folder for a cProfile file of each stage (none; it slows down)")
     parser.add_argument("--measure", nargs=2, metavar=("HOME", "STAGE"), help=argparse.SUPPRESS)
     parser.add_argument("--make", type=Path, nargs=2, metavar=("RAW", "HOME"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -210,11 +198,11 @@ def main() -> int:
         unify(*options.make)
         return 0
     if options.measure:
-        print(json.dumps(measure(Path(options.measure[0]), options.measure[1], options.profile)))
+        print(json.dumps(measure(Path(options.measure[0]), options.measure[1])))
         return 0
     checkouts = [path.resolve() for path in options.checkouts or [ROOT]]
     with tempfile.TemporaryDirectory(prefix="quality-speed-") as name:
-        same = compare(checkouts, (options.data or Path(name)).resolve(), options.items, options.profile)
+        same = compare(checkouts, (options.data or Path(name)).resolve(), options.items)
     print("the same rows" if same else "rows differ")
     return 0 if same else 1
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from dagster_project.commands.corpus_option import TEXT, corpus, out_beside
+from dagster_project.commands.engine_option import add_engine, execution
 
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
@@ -22,6 +23,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         default="report",
         help="personal data: only report it (default), or list the items to take out",
     )
+    add_engine(parser)
     parser.set_defaults(run=scan)
 
 
@@ -33,7 +35,7 @@ def scan(options: argparse.Namespace) -> int:
     out = options.out or out_beside(source, "scan")
     if out.resolve() == source.resolve():
         raise ValueError(f"--out {out}: expected another folder than the one that is read")
-    report = scan_directory(source, out, options.policy)
+    report = scan_directory(source, out, options.policy, execution(options))
     shown = ("items", "screens", "triggers", "items_trigger", "items_personal", "items_credential")
     text = ", ".join(f"{name.replace('_', ' ')} {report[name]}" for name in shown)
     print(f"{text}; report in {out / 'report.json'}")

@@ -24,10 +24,16 @@ a pure function of the set: in whatever order items were added, and a withdrawn 
 
 Items of one key and one text are a class (`quality.duplicates.item_classes`): the table `pairs` names each of them
 beside its class's owner, the first in that order, and pairs of other texts by their owners.
+
+Gold is read part by part, and samples are put into groups by their key, which are looked at one after another: beside
+what episodes are told, memory holds one group, however many samples there are.
 """
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -40,10 +46,11 @@ from quality.duplicates.same_text import VERSION as MEANING_VERSION
 from quality.duplicates.same_text import alike_pairs
 from quality.duplicates.screen_owners import ASSET as SCREENS
 from quality.duplicates.screen_owners import canonical_screens, recording_pairs
+from quality.duplicates.spilled import SpilledLists
 from quality.evidence.embedding import Embedder, normalise
 from quality.judges.verdicts import last_verdicts
 from schemas.ids import digest, item_episode, item_sample
-from schemas.tables import Pairs, Samples, Screens, Steps
+from schemas.tables import Pairs, Samples, Screens, Steps, Verdicts
 
 __all__ = ["DuplicateCandidate", "find_duplicates", "keep", "literals"]
 
@@ -54,6 +61,8 @@ DEFAULT_THRESHOLD = 0.8
 all-MiniLM-L6-v2 puts "Remove the mail with the subject ..." and "Delete the message ..." at 0.805."""
 POINT_CELL = 50
 """Units of 0..1000: points of two recordings count as one place if they lie in one cell of this size."""
+GROUP_SAMPLES = 20_000
+"""Samples that are compared at a time, on average, and rows of a file."""
 
 KEEP = pa.schema([("item_id", pa.string()), ("source", pa.string()), ("score", pa.int8())])
 DISPLACED = pa.schema(
@@ -72,6 +81,7 @@ ALL_ONCE = CheckSpec("every item is kept or displaced once", "An item is missing
 NO_DUPLICATES = CheckSpec("no two kept items are duplicates", "Two kept items are as similar as duplicates")
 NOT_EMPTY = CheckSpec("something is kept", "All items were displaced")
 CHECKS = (ALL_ONCE, NO_DUPLICATES, NOT_EMPTY)
+NOBODY: Mapping[str, str] = {}
 
 
 def find_duplicates(store: Store, sources: Sequence[str], threshold: float = DEFAULT_THRESHOLD) -> Manifest:
@@ -101,8 +111,11 @@ def find_duplicates(store: Store, sources: Sequence[str], threshold: float = DEF
 
         def make(out: PartWriter) -> dict[str, Any]:
             copies = canonical_screens(screens)
-            items = _read_items(manifests, judged, looks, ranks, copies)
-            return _write(out, items, threshold, embedder, before, recording_pairs(screens))
+            items = _read_items(manifests, judged, _phashes(looks, copies), ranks, copies)
+            # By the rows alone, so that the files don't depend on how gold is cut.
+            count = max(1, math.ceil(sum(m.rows("samples") for m in manifests.values()) / GROUP_SAMPLES))
+            groups = SpilledLists[DuplicateCandidate](count, store.home / "cache" / "duplicates")
+            return _write(out, items, groups, threshold, embedder, before, recording_pairs(screens))
 
         result = build.run_part(spec, make)
         return _commit(build, result.counts)
@@ -120,65 +133,82 @@ def _commit(build: Build, counts: Mapping[str, Any]) -> Manifest:
 
 def _write(
     out: PartWriter,
-    items: list[DuplicateCandidate],
+    items: Iterable[DuplicateCandidate],
+    samples: SpilledLists[DuplicateCandidate],
     threshold: float,
     embedder: Embedder,
     before: Manifest | None,
     recordings: Sequence[tuple[str, str, float]],
 ) -> dict[str, Any]:
-    classes = item_classes(items, threshold, embedder)
-    known = {item.id for item in items}
+    """`samples`: empty, a list for each group. Each of them writes a file of each table, which is sorted."""
+    episodes: list[DuplicateCandidate] = []
+    for item in items:
+        if item.id.startswith("episode:"):
+            episodes.append(item)
+        else:
+            # A key's samples stand in one group: only they are compared with one another.
+            samples.add(int(item.key[:8], 16) * samples.count >> 32, item)
+    rows: dict[str, list[tuple[Any, ...]]] = {"pairs": [], "keep": [], "displaced": []}
+    counts: Counter[str] = Counter()
+    gone = _compare(rows, counts, episodes, item_classes(episodes, threshold, embedder), recordings)
+    for number in range(samples.count):
+        group = samples.take(number)
+        _compare(rows, counts, group, item_classes(group, threshold, embedder), (), gone)
+        for table, schema in (("pairs", Pairs.schema), ("keep", KEEP), ("displaced", DISPLACED)):
+            ordered = sorted(rows[table], key=itemgetter(0, 1))
+            plain = [dict(zip(schema.names, row, strict=True)) for row in ordered]
+            out.table(table, pa.Table.from_pylist(plain, schema=schema), chunk=number)
+            rows[table].clear()
+    return {**_instructions(out, episodes, threshold, embedder, before), **counts}
+
+
+def _compare(
+    rows: Mapping[str, list[tuple[Any, ...]]],
+    counts: Counter[str],
+    items: Sequence[DuplicateCandidate],
+    classes: ItemClasses,
+    recordings: Sequence[tuple[str, str, float]],
+    gone: Mapping[str, str] = NOBODY,
+) -> dict[str, str]:
+    """Decide over some items that share no key with others, and add to the rows of tables and to the figures; returns
+    what was displaced by its duplicate → its winner. `gone`: the same of episodes that were decided on before."""
+    by_id = {item.id: item for item in items}
     # Only of items that are in gold, and that aren't duplicates by their texts already.
-    recorded = [pair for pair in recordings if {*pair[:2]} <= known and classes.similarity(*pair[:2]) is None]
-    retained, displaced, follow = decide(items, classes, recorded)
+    recorded = [pair for pair in recordings if {*pair[:2]} <= by_id.keys() and classes.similarity(*pair[:2]) is None]
+    retained, displaced, follow = decide(items, classes, recorded, gone)
     # Each recording pair by both of its ends, as either of them may be the one that yields.
     seen_alike = {frozenset(pair[:2]): pair[2] for pair in recorded}
-    by_id = {item.id: item for item in items}
-    rows: list[dict[str, Any]] = []
     for name, winner in displaced.items():
         value = classes.similarity(name, winner)
-        recording = value is None
-        rows.append(
-            {
-                "item_id": name,
-                "source": by_id[name].source,
-                "kept": winner,
-                "similarity": seen_alike[frozenset((name, winner))] if recording else value,
-                "reason": "recording" if recording else "duplicate",
-            }
-        )
-    rows += [
-        {"item_id": name, "source": by_id[name].source, "kept": winner, "similarity": None, "reason": "episode"}
-        for name, winner in follow.items()
-    ]
-    standing = set(retained)
-    # Sorted, as all tables are: the bytes must not depend on the order of the search.
-    pairs = sorted([*classes.pairs(), *recorded])
-    out.table("pairs", Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in pairs))
-    kept_rows = [{"item_id": n, "source": by_id[n].source, "score": by_id[n].score} for n in sorted(retained)]
-    out.table("keep", pa.Table.from_pylist(kept_rows, schema=KEEP))
-    rows.sort(key=lambda row: row["item_id"])
-    out.table("displaced", pa.Table.from_pylist(rows, schema=DISPLACED))
-    counts = _instructions(out, items, threshold, embedder, before)
-    return {
-        **counts,
-        "items": len(items),
-        "pairs": len(pairs),
-        "recordings": len(recorded),
-        "kept": len(retained),
-        "displaced": len(rows),
-        "displaced_episodes": sum(row["item_id"].startswith("episode:") for row in rows),
-        "displaced_samples": sum(row["item_id"].startswith("sample:") for row in rows),
+        how = (seen_alike[frozenset((name, winner))], "recording") if value is None else (value, "duplicate")
+        rows["displaced"].append((name, by_id[name].source, winner, *how))
+    rows["displaced"] += [(name, by_id[name].source, winner, None, "episode") for name, winner in follow.items()]
+    rows["keep"] += [(name, by_id[name].source, by_id[name].score) for name in retained]
+    pairs = [*classes.pairs(), *recorded]
+    rows["pairs"] += pairs
+    standing, left = set(retained), [*displaced, *follow]
+    counts.update(
+        items=len(items),
+        pairs=len(pairs),
+        recordings=len(recorded),
+        kept=len(retained),
+        displaced=len(left),
+        displaced_episodes=sum(name.startswith("episode:") for name in left),
+        displaced_samples=sum(name.startswith("sample:") for name in left),
         # Pairs among what stays: none is the invariant that the check holds this stage to.
-        "kept_pairs": classes.pairs_among(standing)
-        + sum(left in standing and right in standing for left, right, _ in recorded),
-    }
+        kept_pairs=classes.pairs_among(standing) + sum(standing.issuperset(pair[:2]) for pair in recorded),
+    )
+    return displaced
 
 
 def decide(
-    items: Sequence[DuplicateCandidate], classes: ItemClasses, recordings: Sequence[tuple[str, str, float]] = ()
+    items: Sequence[DuplicateCandidate],
+    classes: ItemClasses,
+    recordings: Sequence[tuple[str, str, float]] = (),
+    gone: Mapping[str, str] = NOBODY,
 ) -> tuple[list[str], dict[str, str], dict[str, str]]:
-    """(kept, displaced item → its winner, sample → the episode that its own episode yields to).
+    """(kept, displaced item → its winner, sample → the episode that its own episode yields to). `gone`: displaced
+    episodes that aren't among the items, by their winners.
 
     Episodes first: a sample of a displaced episode goes with it *before* samples are compared, or it could take
     another sample down and then leave itself.
@@ -189,20 +219,22 @@ def decide(
     stay, displaced = keep(episodes, recorded, classes.of, alike)
     samples = [item for item in items if not item.id.startswith("episode:")]
     # A sample goes with its episode, to which it would be an echo.
-    follow = {item.id: displaced[episode] for item in samples for episode in item.episodes if episode in displaced}
+    yields = {**gone, **displaced} if episodes else gone
+    follow = {item.id: yields[episode] for item in samples for episode in item.episodes if episode in yields}
     compared = {item.id: item.order for item in samples if item.id not in follow}
-    retained, gone = keep(compared, recorded, classes.of, alike)
-    return [*stay, *retained], {**displaced, **gone}, follow
+    retained, doubled = keep(compared, recorded, classes.of, alike)
+    return [*stay, *retained], {**displaced, **doubled}, follow
 
 
 def _instructions(
-    out: PartWriter, items: list[DuplicateCandidate], threshold: float, embedder: Embedder, before: Manifest | None
+    out: PartWriter, episodes: list[DuplicateCandidate], threshold: float, embedder: Embedder, before: Manifest | None
 ) -> dict[str, Any]:
     """Instruction texts of episodes against one another within a platform; pairs known from `before` are taken over."""
-    texts = {i.text_id: (i.platform, normalise(i.text)) for i in items if i.id.startswith("episode:")}
+    texts = {i.text_id: (i.platform, normalise(i.text)) for i in episodes}
+    measure = digest([CODE_VERSION, threshold, embedder.identity])
     old_ids: set[str] = set()
     rows: list[tuple[str, str, float]] = []
-    if before is not None and _same_measure(before, threshold, embedder):
+    if before is not None and before.file("measure.json").read_text() == measure:
         # Pairs of old texts are known only if threshold and model were the same.
         old_ids = set(before.read("texts", TEXTS)["text_id"].to_pylist()) & texts.keys()
         columns = before.read("instruction_pairs", Pairs.schema).to_pydict()
@@ -224,16 +256,8 @@ def _instructions(
     pairs = Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in rows)
     out.table("instruction_pairs", pairs)
     # Not hashed: it says how the table was made, and isn't part of it.
-    out.bytes("measure.json", digest(_measure(threshold, embedder)).encode(), hashed=False)
+    out.bytes("measure.json", measure.encode(), hashed=False)
     return {"instructions": len(texts), "instruction_pairs": len(rows)}
-
-
-def _measure(threshold: float, embedder: Embedder) -> list[Any]:
-    return [CODE_VERSION, threshold, embedder.identity]
-
-
-def _same_measure(before: Manifest, threshold: float, embedder: Embedder) -> bool:
-    return before.file("measure.json").read_text() == digest(_measure(threshold, embedder))
 
 
 _POINT = re.compile(r"\((\d+),(\d+)\)")
@@ -248,17 +272,16 @@ def literals(text: str) -> list[str]:
 def _read_items(
     manifests: Mapping[str, Manifest],
     judged: Mapping[str, Manifest],
-    looks: Mapping[str, Manifest],
+    looks: Mapping[str, int],
     ranks: Mapping[str, int],
     copies: Mapping[str, str],
-) -> list[DuplicateCandidate]:
-    items: list[DuplicateCandidate] = []
-    hashes = _phashes(looks, copies)
+) -> Iterator[DuplicateCandidate]:
+    """All items, a part of gold in memory at a time; no episode spans parts."""
     for source, manifest in manifests.items():
-        scores = _scores(judged.get(source), manifest)
-        items += _episodes(source, manifest, hashes, scores, ranks[source])
-        items += _samples(source, manifest, scores, ranks[source], copies)
-    return items
+        for key in manifest.by_part:
+            scores = _scores((judged.get(source), manifest), key)
+            yield from _episodes(source, manifest, key, looks, scores, ranks[source])
+            yield from _samples(source, manifest, key, scores, ranks[source], copies)
 
 
 def _phashes(looks: Mapping[str, Manifest], copies: Mapping[str, str]) -> dict[str, int]:
@@ -272,25 +295,26 @@ def _phashes(looks: Mapping[str, Manifest], copies: Mapping[str, str]) -> dict[s
     return found | {sha: found[owner] for sha, owner in copies.items() if owner in found}
 
 
-def _scores(*manifests: Manifest | None) -> dict[str, int]:
-    """Item id without version → score of its last round (round 0 lies in `verdicts/<source>`, later ones in gold)."""
+def _scores(manifests: Iterable[Manifest | None], key: str) -> dict[str, int]:
+    """Item id without version → score of its last round (round 0 lies in `verdicts/<source>`, later ones in gold), of
+    the items of a part."""
     columns = ["item_id", "round", "score", "confidence"]
-    there = [manifest for manifest in manifests if manifest is not None and manifest.paths("verdicts")]
-    rows = (row for manifest in there for row in manifest.read("verdicts", columns=columns).to_pylist())
+    # A part's name says what its rows share: where there is none of this name, any part may hold them.
+    places = ((m, part) for m in manifests if m is not None for part in ([key] if key in m.by_part else m.by_part))
+    rows = (row for m, part in places for row in m.read_part(part, "verdicts", Verdicts.schema, columns).to_pylist())
     return {name: score for name, (_, score, _) in last_verdicts(rows).items() if score is not None}
 
 
 def _episodes(
-    source: str, manifest: Manifest, looks: Mapping[str, int], scores: Mapping[str, int], rank: int
-) -> list[DuplicateCandidate]:
+    source: str, manifest: Manifest, key: str, looks: Mapping[str, int], scores: Mapping[str, int], rank: int
+) -> Iterator[DuplicateCandidate]:
     columns = ["episode_id", "step_index", "split", "platform", "instruction", "screenshot_sha256", "action_text"]
-    steps = manifest.read("steps", Steps.schema, columns).sort_by(
+    steps = manifest.read_part(key, "steps", Steps.schema, columns).sort_by(
         [("episode_id", "ascending"), ("step_index", "ascending")]
     )
     episodes: dict[str, list[dict[str, Any]]] = {}
     for row in steps.to_pylist():
         episodes.setdefault(row["episode_id"], []).append(row)
-    items = []
     for episode_id, rows in episodes.items():
         first = rows[0]
         sha = first["screenshot_sha256"]
@@ -299,11 +323,8 @@ def _episodes(
         if sha is None:
             trace.append(episode_id)  # without a picture nobody can say that two episodes are one
         name = item_episode(source, episode_id)
-        key = digest(["episode", first["split"], literals(first["instruction"]), *trace])
-        items.append(
-            DuplicateCandidate(name, source, first["platform"], first["instruction"], key, scores.get(name), rank)
-        )
-    return items
+        same = digest(["episode", first["split"], literals(first["instruction"]), *trace])
+        yield DuplicateCandidate(name, source, first["platform"], first["instruction"], same, scores.get(name), rank)
 
 
 def coarse(action_text: str | None) -> str | None:
@@ -315,20 +336,18 @@ def coarse(action_text: str | None) -> str | None:
 
 
 def _samples(
-    source: str, manifest: Manifest, scores: Mapping[str, int], rank: int, copies: Mapping[str, str]
-) -> list[DuplicateCandidate]:
+    source: str, manifest: Manifest, key: str, scores: Mapping[str, int], rank: int, copies: Mapping[str, str]
+) -> Iterator[DuplicateCandidate]:
     columns = ["sample_id", "split", "platform", "objective", "images", "messages", "answer", "parents"]
-    items = []
-    for row in manifest.read("samples", Samples.schema, columns).to_pylist():
+    for row in manifest.read_part(key, "samples", Samples.schema, columns).to_pylist():
         name = item_sample(row["sample_id"])
         # A sample without pictures is compared by its own id, so with no other sample.
         text, shown = prompt_text(row["messages"]), row["images"] or [row["sample_id"]]
         shown = [copies.get(sha, sha) for sha in shown]
-        key = digest(["sample", row["split"], literals(text), row["objective"], shown, row["answer"]])
+        same = digest(["sample", row["split"], literals(text), row["objective"], shown, row["answer"]])
         # A derived sample has no verdict of its own; it is as good as the worst step behind it.
         score = scores.get(name, min((scores[p] for p in row["parents"] if p in scores), default=None))
         steps = (p.removeprefix("step:").rpartition("/")[0] for p in row["parents"] if p.startswith("step:"))
         # Only navigation repeats what its episode teaches; other objectives ask something else of the screen.
         episodes = tuple(f"episode:{step}" for step in steps) if row["objective"] == "navigation" else ()
-        items.append(DuplicateCandidate(name, source, row["platform"], text, key, score, rank, episodes))
-    return items
+        yield DuplicateCandidate(name, source, row["platform"], text, same, score, rank, episodes)

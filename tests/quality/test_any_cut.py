@@ -21,7 +21,7 @@ from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.training_data.shards import build_shards
 from pipelines.unify import buckets
 from pipelines.unify.unify import unify_source
-from quality.cards.card import build_card
+from quality.cards.card import build_card, build_corpus_card
 from quality.contamination.contamination import find_contamination
 from quality.contamination.shard_scan import scan_shards
 from quality.contamination.split_fingerprints import build_split_fingerprints
@@ -57,27 +57,28 @@ def hash_of(text: str) -> int:
     return int.from_bytes(text.encode()[-12:], "big")
 
 
-def corpus(store: Store) -> dict[str, str]:
-    """All assets from verdicts to the mixture → asset: data version."""
+def corpus(store: Store, by: Execution) -> dict[str, str]:
+    """All assets from verdicts to the mixture, and what is shown of them → asset: data version."""
     config = JudgeConfig()
-    judge_source(store, SOURCE, build_judge(config))
-    build_gold(store, SOURCE, build_judge(config), build_rewriter(config))
-    suite = build_split_fingerprints(store, SOURCE).asset.partition("/")[2]
+    judge_source(store, SOURCE, build_judge(config), config=config, execution=by)
+    build_gold(store, SOURCE, build_judge(config), build_rewriter(config), judge_config=config, execution=by)
+    suite = build_split_fingerprints(store, SOURCE, by).asset.partition("/")[2]
     find_screen_owners(store, [SOURCE])
     find_duplicates(store, [SOURCE])
-    find_contamination(store, [SOURCE], [suite])
-    scan_sources(store, [SOURCE])
+    find_contamination(store, [SOURCE], [suite], by)
+    scan_sources(store, [SOURCE], execution=by)
     build_queue(store, [SOURCE])
-    build_shards(store, [SOURCE])
-    scan_shards(store, [suite])
+    build_shards(store, [SOURCE], execution=by)
+    scan_shards(store, [suite], by)
     build_mixture(store, config=MixtureConfig(least_of_target=0))  # these recordings give no grounding
     build_card(store, SOURCE)
+    build_corpus_card(store, [SOURCE])
     root = store.home / "assets"
     keys = sorted(path.parent.relative_to(root).as_posix() for path in root.rglob("current.json"))
     return {key: store.require(key).data_version for key in keys if not key.startswith("mapped/")}
 
 
-def made(home: Path, raw: Path, parts: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def made(home: Path, raw: Path, parts: int, runner: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The corpus of the same files, given to so many parts."""
     adapter = sources.get(SOURCE)
     files = [file for group in adapter.parts(Raw(raw)) for file in group]
@@ -87,17 +88,19 @@ def made(home: Path, raw: Path, parts: int, monkeypatch: pytest.MonkeyPatch) -> 
     with monkeypatch.context() as patched:
         patched.setattr(type(adapter), "parts", lambda self, raw: groups)
         patched.setattr(buckets, "BUCKET_ROWS", 60)
-        each = Execution(EngineSettings(runner="in-process", part_bytes=1))
+        each = Execution(EngineSettings(runner=runner, part_bytes=1))
         unify_source(store, SOURCE, Raw(raw), inputs=inputs, execution=each)
     assert len(store.require(f"mapped/{SOURCE}").paths("steps")) == parts
-    return corpus(store)
+    return corpus(store, each)
 
 
-def test_every_asset_has_one_data_version_for_1_7_and_41_parts(
+def test_every_asset_has_one_data_version_for_1_7_and_41_parts_in_any_order(
     raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = {parts: made(tmp_path / str(parts), raw, parts, monkeypatch) for parts in (1, 7, EPISODES)}
+    runners = {1: "in-process", 7: "engine_parts:Backwards", EPISODES: "in-process"}
+    found = {parts: made(tmp_path / str(parts), raw, parts, by, monkeypatch) for parts, by in runners.items()}
     one = Store(tmp_path / "1")
+    assert {"cards/corpus", "hygiene/shard_scan", "hygiene/duplicates"} <= found[1].keys()
     assert len(one.require("unified/aitz").paths("steps")) == 8
     assert one.require("mid_training/mixture").rows("mixture")
     for parts in (7, EPISODES):

@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.engines.in_process import InProcess
 from pipelines.engines.run_parts import PartCall
 from pipelines.store import PartResult, PartSpec, PartWriter, Store, run_part
 
@@ -68,6 +69,13 @@ def begun(home: Path, number: int) -> list[str]:
     """A line for each time that a part was begun: process id, threads."""
     path = home / f"begun-{number}"
     return path.read_text().splitlines() if path.exists() else []
+
+
+class Backwards(InProcess):
+    """An engine that runs the last part first, as any number of workers might."""
+
+    def map(self, function: str, arguments: Sequence[object], ended: Callable[[int], None]) -> None:
+        super().map(function, arguments[::-1], lambda place: ended(len(arguments) - 1 - place))
 
 
 @contextmanager

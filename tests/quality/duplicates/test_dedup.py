@@ -19,6 +19,7 @@ from generators.generation.dynamic_task_pool import novelty
 from pipelines.derivers.derive import derive_samples
 from pipelines.store import Store, StoreError
 from quality.commands.dedup_texts import dedup_file
+from quality.duplicates import dedup, spilled
 from quality.duplicates.dedup import coarse, decide, find_duplicates, keep, literals
 from quality.duplicates.item_classes import DuplicateCandidate, item_classes
 from quality.duplicates.neighbours import similar_pairs
@@ -268,6 +269,26 @@ def test_growing_gives_the_same_bytes_as_a_fresh_build_and_embeds_only_new_texts
     assert whole.counts["instruction_pairs"] > 0
     again = find_duplicates(grown, ["one", "two", "three"], threshold=0.8)
     assert again.version == last.version and again.data_version == last.data_version
+
+
+def test_samples_in_many_groups_give_the_rows_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many samples there are, a group of them is looked at at a time; what comes out is the same."""
+    monkeypatch.setattr(spilled, "HELD", 2)
+    found = []
+    for size in (1_000, 4):
+        monkeypatch.setattr(dedup, "GROUP_SAMPLES", size)
+        store = Store(tmp_path / str(size))
+        for source in ("aaa", "bbb"):
+            paraphrased(store, source, [f"{verb} the {noun}" for verb in VERBS for noun in ("cart", "help page")])
+        made = find_duplicates(store, ["aaa", "bbb"], threshold=0.8)
+        names = ("pairs", "keep", "displaced", "instruction_pairs")
+        found.append(
+            (made.counts, {n: sorted(made.read(n).to_pylist(), key=lambda row: [*row.values()]) for n in names})
+        )
+        assert (len(made.paths("keep")) > 10) == (size == 4) and made.checks_passed
+        assert not [*(store.home / "cache" / "duplicates").iterdir()]
+    assert found[0] == found[1]
+    assert {row["reason"] for row in found[0][1]["displaced"]} == {"duplicate", "episode"}
 
 
 def test_a_source_without_gold_and_a_bad_threshold_are_refused(tmp_path: Path) -> None:

@@ -16,8 +16,11 @@ from trigger_attacks import Attack, encoded, plant
 
 from dagster_project.cli import main
 from dagster_project.commands import safety as command
+from pipelines.engines.run_parts import Execution
+from pipelines.engines.settings import EngineSettings
 from pipelines.store import Store, StoreError
 from pipelines.training_data.mixture import SHARES
+from pipelines.unify import buckets
 from quality.commands.safety_scan import scan_directory
 from quality.safety.scan import SafetyConfig, require_unified, scan_sources
 from schemas.actions import Click, Type
@@ -218,6 +221,25 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert main(["scan", str(source), "--out", str(source)]) == 2
     assert main(["scan", str(tmp_path / "nothing")]) == 2
     assert "expected steps*.parquet" in capsys.readouterr().err
+
+
+def test_neither_cuts_nor_workers_change_what_a_folder_s_scan_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buckets, "BUCKET_ROWS", 12)
+    whole, names = folder(tmp_path, count=30, poisoned=8), ("findings", "triggers", "quarantine")
+    steps = pq.read_table(whole / "steps.parquet")
+    first = scan_directory(whole, tmp_path / "one", "quarantine")
+    for cut in range(7):
+        part = steps.take(pa.array(range(cut, steps.num_rows, 7), pa.int64()))
+        pq.write_table(part, whole / f"steps-{cut}.parquet")
+    (whole / "steps.parquet").unlink()
+    by = Execution(EngineSettings(runner="processes", workers=2))
+    assert scan_directory(whole, tmp_path / "two", "quarantine", by) == first and first["triggers"] == 1
+    for name in (*(f"{name}.parquet" for name in names), "triggers.png", "report.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+    sources = {row["source"] for row in pq.read_table(tmp_path / "one" / "findings.parquet").to_pylist()}
+    assert sources == {"toy"} and MAIL.encode() not in everything(tmp_path / "one")
 
 
 def test_the_command_fails_on_a_trigger(tmp_path: Path) -> None:
