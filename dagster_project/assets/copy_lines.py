@@ -1,6 +1,6 @@
 """Lines to copy from an asset's page: how to open this version in the tools that people use."""
 
-from dagster_project.lineage.model_card import MODEL
+from dagster_project.lineage.model_card import MODEL, is_checkpoint
 from dagster_project.stages.stage import GraphStage
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.shards import ASSET as SHARDS
@@ -15,11 +15,13 @@ def copy_lines(stage: GraphStage, manifest: Manifest) -> str:
     if model is not None:
         # Weights may lie in a folder below the version, which is what a loader wants.
         weights = folder / model.partition("/")[2].removesuffix(MODEL)
+        # Commands know checkpoints by their names, and the export of one by its folder.
+        called = name if is_checkpoint(manifest.asset) else weights
         python = (
             "from transformers import AutoModelForImageTextToText\n"
             f'model = AutoModelForImageTextToText.from_pretrained("{weights}")\n'
         )
-        return _blocks(python, f"vesper serve {name}\nvesper eval {name} --suite heldout\nvllm serve {weights}\n")
+        return _blocks(python, f"vesper serve {called}\nvesper eval {called} --suite heldout\nvllm serve {weights}\n")
     if manifest.files and stage.form is not None:
         loading = f"{stage.form.loading}\n".replace("THIS FOLDER", str(folder))
         return _blocks(loading, "") if stage.form.language == "python" else _blocks("", loading)

@@ -121,6 +121,7 @@ def test_a_run_makes_each_and_its_lines_load_it(store: Store, tmp_path: Path, mo
         exec(re.split(r"\n\w*Trainer\(model", lines)[0], bound)
         assert bound["model"].num_parameters() if key == "exports/agent" else len(bound["data"]) == made.counts["rows"]
     assert "| grounding hit | 0.6250 |" in (store.require("exports/agent").directory / "README.md").read_text()
+    assert f"vesper serve {store.require('exports/agent').directory}\n" in shown["to copy"]
     card = (store.require("exports/ms_swift").directory / "README.md").read_text()
     assert "| objective | vqa" in card and "grounding" not in card.partition("| of |")[2]
 
