@@ -39,6 +39,7 @@ class Beam:
     def map(self, function: str, arguments: Sequence[object], ended: Callable[[int], None]) -> None:
         """See `PartsEngine`; which calls ended is known when all have."""
         logging.getLogger("apache_beam").setLevel(logging.ERROR)  # it names the clouds whose libraries aren't here
+        logging.getLogger("apache_beam.options").setLevel(logging.WARNING)  # and the flags that it doesn't know
         with telling_extras():
             import apache_beam as beam
             from apache_beam.options.pipeline_options import PipelineOptions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import engine_parts
 import pytest
 
+from pipelines.engines.beam import flags
 from pipelines.engines.engine import EngineError, name_of
 from pipelines.engines.in_process import InProcess
 from pipelines.engines.run_parts import ENGINES, Execution, chosen_engine, run_parts
@@ -58,6 +60,26 @@ def test_a_cluster_that_does_not_answer_is_told_beforehand() -> None:
     by = EngineChoice(runner="beam", options=("--runner=DaskRunner", f"--dask_client_address=tcp://{place}"))
     with pytest.raises(EngineError, match=f"no Dask scheduler answers at tcp://{place}"):
         chosen_engine(by, ()).require()
+
+
+@pytest.mark.skipif(find_spec("apache_beam") is None, reason="the extra that brings beam isn't installed")
+@pytest.mark.parametrize("name", ["Flink", "Spark", "Dataflow"])
+def test_flags_of_clusters_that_are_not_here_are_those_that_beam_knows(name: str) -> None:
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import create_runner
+
+    page = (Path(__file__).parents[3] / "docs" / "production.md").read_text(encoding="utf-8")
+    [said] = re.findall(rf"^\| {name} \| `(.+)` \|$", page, re.MULTILINE)
+    known = PipelineOptions(flags(said.split(), None)).get_all_options(drop_default=True)
+    assert {f"--{key}={value}" for key, value in known.items()} == set(said.split())
+    assert type(create_runner(known["runner"])).__name__ == f"{name}Runner"
+
+
+def test_a_flag_that_beam_does_not_know_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("apache_beam")
+    by = _by("beam", options=("--flink_mastr=10.0.0.5:8081",))
+    run_parts(Store(tmp_path), engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 1), by)
+    assert "--flink_mastr=10.0.0.5:8081" in caplog.text
 
 
 @each_engine
