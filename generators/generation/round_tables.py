@@ -5,11 +5,13 @@ import pyarrow as pa
 from schemas.tables import Column, Table
 
 
-class CatalogueRows(Table, version=1):
+class CatalogueRows(Table, version=2):
     """What is known of a function on a target."""
 
     target = Column(pa.string(), "app or site")
     function = Column(pa.string(), "what can be done there")
+    needs = Column(pa.list_(pa.string()), "functions that are done first on every way known elsewhere")
+    ready = Column(pa.bool_(), "verified trajectories have shown all of these here")
     executed = Column(pa.float64(), "tasks of the function, on all targets")
     verified = Column(pa.float64(), "of those, the ones that came true")
     shown = Column(pa.bool_(), "a verified trajectory has shown it here")

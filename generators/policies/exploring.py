@@ -49,7 +49,7 @@ class ExploringPolicy:
     def begin(self, goal: str, platform: str, seed: int) -> None:
         """See `Policy.begin`."""
         self._goal, self._platform, self._seed = goal, platform, seed
-        self._words = _plain(goal)
+        self._words = content_words(goal)
         quoted = [one or other for one, other in _QUOTED.findall(goal)]
         # Quoted texts before names: what stands in quotes is meant literally.
         self._texts = list(dict.fromkeys([*quoted, *_CAPITAL.findall(goal)]))
@@ -88,7 +88,7 @@ class ExploringPolicy:
     def _worth(self, element: ScreenElement) -> float:
         tried = self._tried[element.role, element.name]
         # 2 a shared word against 3 a try: one try outweighs one shared word, but not two.
-        return 2 * len(self._words & _plain(f"{element.name} {element.text}")) - 3 * tried
+        return 2 * len(self._words & content_words(f"{element.name} {element.text}")) - 3 * tried
 
     def _text(self, field: ScreenElement, view: PolicyView, rng: Random) -> str:
         """What the goal names, each once; then what fits the field's label."""
@@ -97,7 +97,8 @@ class ExploringPolicy:
         return worth_typing(field.name, view.elements, rng)[0]
 
 
-def _plain(text: str) -> set[str]:
+def content_words(text: str) -> set[str]:
+    """Its words of three letters and more, in small letters."""
     return {word for word in re.findall(r"\w+", text.lower()) if len(word) > 2}
 
 

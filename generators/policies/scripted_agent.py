@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from generators.policies.exploring import content_words
 from generators.policies.oracles.oracle import Advice, Oracle, click_on
 from generators.policies.policy import Decision, PolicyView
 from generators.tasks.task_spec import TaskSpec
@@ -162,10 +163,10 @@ class ScriptedAgent:
         if self._lost >= self.explore_turns:
             return CallUser(f"This can't be done: {advice.reason}"), "Tell the user."
         self._lost += 1
-        wanted = _plain(self._goal)
+        wanted = content_words(self._goal)
         open_ones = [one for one in elements if one.clickable and (one.role, one.name) not in self._clicked]
         # The draw orders equal overlaps.
-        found = [(len(wanted & _plain(f"{p.name} {p.text}")), rng.random(), p) for p in open_ones]
+        found = [(len(wanted & content_words(f"{p.name} {p.text}")), rng.random(), p) for p in open_ones]
         best = max(found, key=lambda one: one[:2], default=None)
         if best is None or best[0] == 0:
             return Scroll(direction="down"), "Look for more below."
@@ -197,7 +198,3 @@ def _slip(text: str, rng: Random) -> str:
         n = rng.choice(at)
         return text[:n] + text[n + 1] + text[n] + text[n + 2 :]
     return text[:-1] if len(text) > 1 and rng.random() < 0.5 else text + (text[-1:] or "x")
-
-
-def _plain(text: str) -> set[str]:
-    return {word for word in re.findall(r"\w+", text.lower()) if len(word) > 2}

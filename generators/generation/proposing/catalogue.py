@@ -168,6 +168,10 @@ class Catalogue:
             if name not in common
         ]
 
+    def ready(self, task_world: TaskWorld, target: str, function: str) -> bool:
+        """Whether all that a function needs was shown on the target."""
+        return self.verified.get(target, set()).issuperset(task_world.needs(target, function))
+
     def coverage(self, task_world: TaskWorld) -> float:
         """Share of all functions of all targets that a verified trajectory has shown."""
         whole = sum(len(task_world.functions(target)) for target in task_world.targets)
@@ -192,6 +196,8 @@ class Catalogue:
                     {
                         "target": target,
                         "function": function,
+                        "needs": list(task_world.needs(target, function)),
+                        "ready": self.ready(task_world, target, function),
                         "executed": round(sum(t.executed for t in counted), 3),
                         "verified": round(sum(t.verified for t in counted), 3),
                         "shown": function in self.verified.get(target, set()),

@@ -98,7 +98,7 @@ class OpenAIProposer:
         ]
         facts: dict[str, Any] = {
             "target": target,
-            "functions": list(functions),
+            "functions": [self._described(target, function) for function in functions],
             "length": LENGTHS[stratum],
             "seen": [name.text for name in known.things(self.task_world, target)[:NAMES]],
             "verified": [f"{words} ({steps} actions)" for words, steps in (*examples, *others)[:EXAMPLES]],
@@ -109,6 +109,10 @@ class OpenAIProposer:
             facts["documents"] = list(self.passages(target))
         # The number is part of the id: the same knowledge asked twice is two questions, each cached.
         return Request(f"{PROMPT_VERSION}/{number}", RUBRIC, data_block("knowledge", facts), (), SCHEMA)
+
+    def _described(self, target: str, function: str) -> str:
+        needs = self.task_world.needs(target, function)
+        return f"{function} (only after {', '.join(needs)})" if needs else function
 
 
 def _tasks(fields: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

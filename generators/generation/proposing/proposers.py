@@ -132,8 +132,8 @@ class DynamicProposer(StaticProposer):
 
 class CoverageProposer:
     """Functions that no verified task has shown first, of those the ones proposed least in this round (after OmegaUse,
-    which picks the leaves of a taxonomy with the fewest executable tasks). A task is of one idea: one of several shows
-    none of them when it fails."""
+    which picks the leaves of a taxonomy with the fewest executable tasks), then those whose preconditions were shown.
+    A task is of one idea: one of several shows none of them when it fails."""
 
     arm = "coverage"
 
@@ -158,9 +158,10 @@ class CoverageProposer:
             self._proposed[target, idea.function] += 1
             yield Proposal(contract, self.arm, (idea,), self.catalogue.chance([idea]))
 
-    def _rank(self, idea: Idea) -> tuple[bool, int, float]:
+    def _rank(self, idea: Idea) -> tuple[bool, int, bool, float]:
         shown = idea.function in self.catalogue.verified.get(idea.target, ())
-        return shown, self._proposed[idea.target, idea.function], -self.catalogue.chance([idea])
+        waits = not self.catalogue.ready(self.task_world, idea.target, idea.function)
+        return shown, self._proposed[idea.target, idea.function], waits, -self.catalogue.chance([idea])
 
 
 class ReverseProposer:

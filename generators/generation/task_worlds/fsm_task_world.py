@@ -10,7 +10,7 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from generators.generation.task_worlds.task_world import Idea, Name
+from generators.generation.task_worlds.task_world import Idea, Name, TaskWorld
 from generators.tasks.task_spec import TaskSpec
 from generators.worlds.fsm.evaluate import evaluator, holds, passes
 from generators.worlds.fsm.fsm_tasks import TaskMaker, contradict, phrase
@@ -27,7 +27,7 @@ NOWHERE = "variables.nothing"
 """A path that no state has: what a site lacks never comes true."""
 
 
-class FsmTaskWorld:
+class FsmTaskWorld(TaskWorld):
     """`count` sites, kinds in turn, from `seed` on."""
 
     platform = "web"
@@ -42,6 +42,10 @@ class FsmTaskWorld:
     def functions(self, target: str) -> tuple[str, ...]:
         kind = site_of(target).kind
         return tuple(sorted({f"{kind}/{function_of(goal)}" for _, goal in _map(kind)}))
+
+    def needs(self, target: str, function: str) -> tuple[str, ...]:
+        kind, _, name = function.partition("/")
+        return tuple(f"{kind}/{first}" for first in sorted(_done_first(kind).get(name, ())))
 
     def ideas(self, target: str, rng: Random) -> Iterator[Idea]:
         kind = site_of(target).kind
@@ -190,6 +194,29 @@ def _map(kind: str) -> tuple[tuple[int, Goal], ...]:
     for donor in range(REFERENCE_SEED, REFERENCE_SEED + REFERENCES):
         found += [(donor, goal) for goal in make_site(kind, donor).goals]
     return tuple(found)
+
+
+@lru_cache(maxsize=32)
+def _done_first(kind: str) -> Mapping[str, frozenset[str]]:
+    """Function → functions of which a goal comes true on the shortest way to each of its goals, before its end, on the
+    first reference site."""
+    site, maker = make_site(kind, REFERENCE_SEED), _maker(kind, REFERENCE_SEED)
+    rules = [(function_of(goal), evaluator(goal.when, goal.page)) for goal in site.goals]
+    found: dict[str, frozenset[str]] = {}
+    for goal in site.goals:
+        task = maker.single(goal, Random(0))
+        if task is None:
+            continue
+        maker.world.reset(task.start)
+        begun = maker.world.state()
+        open_ones = [(name, rule) for name, rule in rules if not holds(begun, rule)]
+        first, own = set[str](), function_of(goal)
+        for action in task.path[:-1]:
+            maker.world.act(action)
+            state = maker.world.state()
+            first |= {name for name, rule in open_ones if holds(state, rule)}
+        found[own] = found.get(own, frozenset(first)) & first - {own}
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -58,6 +58,11 @@ class TaskWorld(Protocol):
         """The functional map of a target: what its kind usually offers, known before anybody looked."""
         ...
 
+    def needs(self, target: str, function: str) -> tuple[str, ...]:
+        """Preconditions of a function: those that every known way to it does first, elsewhere. None where each task
+        begins with all that it needs."""
+        return ()
+
     def ideas(self, target: str, rng: Random) -> Iterator[Idea]:
         """Endless ideas from the functional map alone."""
         ...

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from generators.generation.proposing.catalogue import Catalogue, TaskOutcome
-from generators.generation.proposing.proposers import Proposal, arms
+from generators.generation.proposing.proposers import CoverageProposer, Proposal, arms
+from generators.generation.round_tables import CatalogueRows
 from generators.generation.task_worlds.registry import open_task_world
 from generators.generation.task_worlds.task_world import TaskWorld
 
@@ -79,3 +80,36 @@ def test_what_is_shown_comes_last(task_world: TaskWorld) -> None:
 @pytest.mark.slow
 def test_a_hundred_proposals_cover_all_but_a_twentieth() -> None:
     assert covered("coverage", 0) >= 0.95 > 0.75 > covered("static", 0)
+
+
+@pytest.fixture(scope="module")
+def shop() -> TaskWorld:
+    """Of twelve sites the shop alone: what its functions need is looked for on a reference site."""
+    world = open_task_world("fsm", 12)
+    world.targets = tuple(target for target in world.targets if target.startswith("fsm/shop/"))
+    return world
+
+
+def test_a_precondition_is_what_every_known_way_does_first(shop: TaskWorld, task_world: TaskWorld) -> None:
+    [target], catalogue = shop.targets, Catalogue()
+    needs = {function: shop.needs(target, function) for function in shop.functions(target)}
+    assert {function: found for function, found in needs.items() if found} == {"shop/order": ("shop/add",)}
+    assert not any(task_world.needs(at, function) for at in task_world.targets for function in task_world.functions(at))
+    for shown in (set[str](), {"shop/add"}):
+        catalogue.verified[target] = shown
+        rows = {row["function"]: row for row in catalogue.as_rows(shop)}
+        assert rows["shop/order"]["needs"] == ["shop/add"] and rows["shop/order"]["ready"] == bool(shown)
+        assert rows["shop/add"]["ready"] and CatalogueRows.table(rows.values()).num_rows == len(needs)
+
+
+def test_what_needs_something_comes_after_what_needs_nothing(shop: TaskWorld) -> None:
+    [target] = shop.targets
+    ideas = {idea.function: idea for idea in islice(shop.ideas(target, Random(0)), 200)}
+
+    def ranked(*shown: str) -> list[str]:
+        proposer = CoverageProposer(shop, Catalogue(verified={target: set(shown)}))
+        return sorted(ideas, key=lambda function: proposer._rank(ideas[function]))
+
+    first, later = ranked(), ranked("shop/add")
+    assert len(first) > 3 and first[-1] == "shop/order", "by no number: it waits for something in the basket"
+    assert later[-1] == "shop/add" and later.index("shop/order") < len(later) - 2

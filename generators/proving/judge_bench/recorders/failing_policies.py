@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
+from generators.policies.exploring import content_words
 from generators.policies.policy import PastTurn, Policy, PolicyView
 from generators.proving.judge_bench.recorders.thoughts import thought
 from generators.proving.judge_bench.trace import Move, Trace, reached
@@ -255,12 +256,12 @@ def _other_text(move: Move, plan: Sequence[Move], at: int, traces: Sequence[Trac
 def explore(world: World, trace: Trace, rng: Random) -> Run:
     """Click what resembles the goal's words and hasn't been clicked yet; type the goal's quoted texts into fields."""
     run = Run(world, trace, "explorer")
-    wanted, clicked = _words(trace.goal), set[str]()
+    wanted, clicked = content_words(trace.goal), set[str]()
     texts = re.findall(r'"([^"]+)"', trace.goal) or [word for word in trace.goal.split() if word[:1].isupper()]
     for _ in range(rng.randint(2, MOST_EXPLORED)):
         elements = [p for p in run.now.elements if p.clickable and p.key and p.key not in clicked]
         # Up to 0.9: chance never outweighs a shared word.
-        like = {p.key: len(wanted & _words(f"{p.name} {p.text}")) + rng.random() * 0.9 for p in elements}
+        like = {p.key: len(wanted & content_words(f"{p.name} {p.text}")) + rng.random() * 0.9 for p in elements}
         if not elements or (max(like.values()) < 1 and rng.random() < 0.4):
             run.do(Move(_scroll("down", trace), "Scroll down to see more"))
             continue
@@ -273,10 +274,6 @@ def explore(world: World, trace: Trace, rng: Random) -> Run:
             text = texts.pop(0)
             run.do(Move(Type(text), f'Type "{text}"', element.key, element.box))
     return run
-
-
-def _words(text: str) -> set[str]:
-    return {word for word in re.findall(r"\w+", text.lower()) if len(word) > 2}
 
 
 # --- policies from outside --------------------------------------------------------------------------------------------
