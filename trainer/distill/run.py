@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 from schemas.ids import digest
 from trainer.distill.hints import with_hindsight, with_type
@@ -161,7 +162,7 @@ class DistillRun(PeakRun):
             for domain, tasks in self.validation.items()
         }
         # greedy success decides, and the expected reward between equals
-        score = tuple(_mean([float(one[word] or 0.0) for one in found.values()]) for word in ("step_success", "reward"))
+        score = tuple(fmean([float(one[word] or 0.0) for one in found.values()]) for word in ("step_success", "reward"))
         self._keep_peak(score)
         by_domain = {f"{domain}_success": one["step_success"] for domain, one in found.items()}
         self._looked({"step_success": score[0], "reward": score[1], **by_domain})
@@ -175,8 +176,4 @@ def _mean_gap(replies: Sequence[TaughtReply]) -> float:
         for weight, taught, own in zip(one.pushes, one.taught, one.logprobs, strict=True)
         if weight > 0
     ]
-    return _mean(gaps) if gaps else 0.0
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+    return fmean(gaps) if gaps else 0.0

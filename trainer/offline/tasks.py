@@ -4,15 +4,13 @@ What isn't independent (the steps of an episode, the rows of a picture) goes tog
 """
 
 import hashlib
-import json
 from collections import Counter, defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from pipelines.prompts import with_asked_form
 from schemas.action_types import WIDEST
-from schemas.actions import Finished
-from trainer.data.clusters import cluster, cluster_of
+from trainer.data.clusters import cluster, cluster_of, is_whole, step_of
 from trainer.data.window_rows import cut_row
 from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.processor import Processor
@@ -69,7 +67,7 @@ def tasks_of(
         except BadSample:
             unusable["bad_prompt"] += 1
             continue
-        episode, step = _place(row) if row["objective"] == "navigation" else (None, -1)
+        episode, step = step_of(row) if row["objective"] == "navigation" else (None, -1)
         independent = cluster(row) if processor is not None else cluster_of(row)
         if processor is not None:
             row = cut_row(row, processor, drawn_by=row["sample_id"], target=row["objective"] == "navigation")
@@ -79,38 +77,30 @@ def tasks_of(
     return sorted(tasks, key=lambda task: str(task.row["sample_id"])), dict(unusable)
 
 
-def _place(row: Row) -> tuple[str | None, int]:
-    """Episode and step of a derived navigation sample, from its provenance. What a deriver of whole trajectories made
-    of a step (a correction, a second try) is a task of its own: a trace has each of its steps once."""
-    try:
-        provenance = json.loads(row.get("provenance") or "{}")
-        if "kind" in provenance:
-            return None, -1
-        return f"{row['source']}/{provenance['episode']}", int(provenance["step"])
-    except (ValueError, KeyError, TypeError):
-        return None, -1
-
-
 def choose(tasks: Sequence[RlTask], limit: int, seed: int, *, traces: int = 0) -> list[RlTask]:
     """At most `limit` tasks, whole clusters at a time in the order of a hash, so that traces stay whole.
 
     A cluster that doesn't fit any more is passed over for a smaller one; with none that fits, the first is cut. With
-    `traces`, whole episodes (`complete_episodes`) come first, and so many of them are taken whatever the limit says.
+    `traces`, whole episodes (`complete_episodes`) come first, and of so many of them the steps, and nothing else, are
+    taken whatever the limit says.
     """
     clusters: dict[str, list[RlTask]] = defaultdict(list)
     for task in tasks:
         clusters[task.cluster].append(task)
     order = sorted(clusters, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).hexdigest())
-    # clusters that are whole episodes, and nothing else
-    whole: set[str] = set()
-    if traces:
-        episodes = ({tasks[i].cluster for i in steps} for steps in complete_episodes(tasks))
-        whole = {name for names in episodes if len(names) == 1 for name in names}
-        # a stable sort: among themselves both kinds stay in the order of the hash
-        order.sort(key=lambda name: name not in whole)
+    # clusters that hold one whole episode → its steps
+    whole: dict[str, list[RlTask]] = {}
+    for steps in complete_episodes(tasks) if traces else ():
+        names = {tasks[i].cluster for i in steps}
+        if len(names) == 1:
+            whole[names.pop()] = [tasks[i] for i in steps]
+    # a stable sort: among themselves both kinds stay in the order of the hash
+    order.sort(key=lambda name: name not in whole)
     taken: list[RlTask] = []
     for place, name in enumerate(order):
-        if place < min(traces, len(whole)) or len(taken) + len(clusters[name]) <= limit:
+        if place < min(traces, len(whole)):
+            taken += whole[name]
+        elif len(taken) + len(clusters[name]) <= limit:
             taken += clusters[name]
     # one cluster that is larger than the limit: better a part of it than nothing
     if not taken and order:
@@ -119,18 +109,14 @@ def choose(tasks: Sequence[RlTask], limit: int, seed: int, *, traces: int = 0) -
 
 
 def complete_episodes(tasks: Sequence[RlTask]) -> list[list[int]]:
-    """Indices of the tasks of each episode that is there from step 0 to its end without a gap.
-
-    The end is known from a true `Finished`; other episodes may have lost their tail and aren't counted.
-    """
+    """Indices of the tasks of each episode that is there whole (`trainer.data.clusters.is_whole`); others may have lost
+    their tail and aren't counted."""
     episodes: dict[str, dict[int, int]] = defaultdict(dict)
     for index, task in enumerate(tasks):
         if task.episode is not None:
             episodes[task.episode][task.step] = index
-    found = []
-    for _, steps in sorted(episodes.items()):
-        # only a recorded end shows that nothing is missing behind the last step
-        ended = isinstance(tasks[steps[max(steps)]].truth.action, Finished)
-        if ended and sorted(steps) == list(range(len(steps))):
-            found.append([steps[i] for i in sorted(steps)])
-    return found
+    return [
+        [steps[i] for i in sorted(steps)]
+        for _, steps in sorted(episodes.items())
+        if is_whole({step: tasks[index].truth.action for step, index in steps.items()})
+    ]

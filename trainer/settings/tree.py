@@ -134,8 +134,8 @@ class TrainerSettings(Settings):
     )
     validation_episodes: Whole = setting(
         0,
-        "Episodes of each platform that are validated on at least, whatever the share says, up to half of all: from "
-        "`offline.min_traces` of them on, trace success decides where RL stops.",
+        "Whole episodes of each platform that are validated on at least, the shortest first, whatever the share says, "
+        "up to half of those there are: from `offline.min_traces` of them on, trace success decides where RL stops.",
         ge=0,
     )
     validation_rows: Whole = setting(32, "Rows of these that mid-training validates on.", ge=0, in_version=ALWAYS)

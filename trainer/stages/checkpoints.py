@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from pipelines.prompts import prompt_text
@@ -42,6 +43,7 @@ CHOICE = "merge_choice.json"
 """What was tried for a merge, beside the checkpoint's folder."""
 UNLEARNED = 0.1
 """Rise of an objective's validation loss, as a share of it, from which on it counts as unlearned."""
+COUNTED = ("updates", "peak_update", "groups", "zero_variance_share", "weight_delta", "weight_delta_norm")
 ADAPTERS = "adapters"
 """The adapters of a run with LoRA, beside the checkpoint's folder, which holds the merged weights."""
 _ACTION_NAME = re.compile(r"<action>\s*([A-Za-z]+)")
@@ -186,7 +188,7 @@ def midtrain(context: Context, folder: Path) -> StageResult:
         take_off_adapters(start.model, config.lora, folder / ADAPTERS)
     steps = curve.steps
     tenth = max(1, len(steps) // 10)  # single steps are too noisy to say whether the loss fell
-    first, last = _mean([s["loss"] for s in steps[:tenth]]), _mean([s["loss"] for s in steps[-tenth:]])
+    first, last = fmean([s["loss"] for s in steps[:tenth]]), fmean([s["loss"] for s in steps[-tenth:]])
     tokens = sum(step["tokens"] for step in steps)
     metrics = {"first_loss": first, "last_loss": last, "steps": len(steps), "tokens": tokens}
     if curve.validation:
@@ -262,12 +264,7 @@ def specialist(context: Context, folder: Path) -> StageResult:
     found, has_episodes = result.metrics, DOMAINS[context.domain].objective == "navigation"
     gain = found["reward_gain"]
     counts = {
-        "updates": found["updates"],
-        "peak_update": found["peak_update"],
-        "groups": found["groups"],
-        "zero_variance_share": found["zero_variance_share"],
-        "weight_delta": found["weight_delta"],
-        "weight_delta_norm": found["weight_delta_norm"],
+        **{name: found[name] for name in COUNTED},
         "reward_before": found["before"]["reward"],
         "reward_after": found["after"]["reward"],
         "reward_gain": gain["mean"],
@@ -349,7 +346,3 @@ def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
         for domain in domains
     }
     return validation_tasks(rows, context.start, limit)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -49,33 +51,42 @@ def test_rows_kept_for_validation_never_come(store: Store) -> None:
     assert ids(islice(source.rows(0), 200)) == [None if name in banned else name for name in plain]
 
 
-def test_validation_takes_so_many_episodes_of_each_platform_and_leaves_half() -> None:
-    def steps(platform: str, count: int) -> list[dict[str, object]]:
-        return [
-            {
-                "sample_id": f"{platform}{episode}-{step}",
-                "objective": "navigation",
-                "platform": platform,
-                "parents": [f"step:drawn/{platform}{episode}/{step}"],
-            }
-            for episode in range(count)
-            for step in range(3)
-        ]
+def recorded(platform: str, episode: int, length: int, last: str = "Finished()") -> list[dict[str, object]]:
+    """Rows of an episode as shards hold them, as far as validation asks."""
+    return [
+        {
+            "sample_id": f"{platform}{episode}-{step}",
+            "source": "drawn",
+            "objective": "navigation",
+            "platform": platform,
+            "parents": [f"step:drawn/{platform}{episode}/{step}"],
+            "provenance": json.dumps({"episode": f"{platform}{episode}", "step": step}),
+            "answer": f"<think></think><action>{last if step == length - 1 else 'Wait()'}</action>",
+        }
+        for step in range(length)
+    ]
 
-    rows = [*steps("mobile", 60), *steps("web", 8)]
+
+def test_validation_takes_so_many_whole_episodes_of_each_platform_and_leaves_half() -> None:
+    lengths = {"mobile": 60, "web": 8}
+    rows = [row for name, count in lengths.items() for at in range(count) for row in recorded(name, at, 2 + at % 4)]
+    # no end, a gap: such episodes say nothing of traces
+    torn = [row for at in range(60, 90) for row in (*recorded("mobile", at, 2, "Wait()"), *recorded("web", at, 3)[1:])]
     screens = [{**row, "objective": "grounding", "parents": [f"screen:{row['sample_id']}"]} for row in rows]
 
-    def episodes(share: float, least: int) -> dict[str, set[str]]:
-        aside = [row for row in set_aside([*rows, *screens], share, least) if row["objective"] == "navigation"]
-        assert len(aside) % 3 == 0  # whole ones
-        return {name: {cluster_of(row) for row in aside if row["platform"] == name} for name in ("mobile", "web")}
+    def episodes(share: float, least: int) -> dict[str, dict[str, int]]:
+        """Episodes that are set aside, with their rows, by platform."""
+        aside = [row for row in set_aside([*rows, *torn, *screens], share, least) if row["objective"] == "navigation"]
+        return {name: Counter(cluster_of(row) for row in aside if row["platform"] == name) for name in lengths}
 
-    assert [len(some) for some in episodes(0.0, 20).values()] == [20, 4]
+    alone = episodes(0.0, 20)
+    assert [len(some) for some in alone.values()] == [20, 4]
+    assert sorted(alone["mobile"].values()) == [2] * 15 + [3] * 5, "the shortest: a look is paid for by the step"
+    assert sorted(alone["web"].values()) == [2, 2, 3, 3]
     assert [len(some) for some in episodes(0.0, 0).values()] == [0, 0]
     by_share, both, more = episodes(0.1, 0), episodes(0.1, 20), episodes(0.1, 25)
-    for name in ("mobile", "web"):
-        assert by_share[name] <= both[name] <= more[name]  # it adds, and swaps nothing
-    assert len(both["mobile"]) == max(20, len(by_share["mobile"]))
+    for name in lengths:
+        assert set(by_share[name]) <= set(both[name]) <= set(more[name])  # it adds, and swaps nothing
     without = set_aside([*rows, *screens], 0.1, 20), set_aside([*rows, *screens], 0.1)
     grounding = [[row for row in some if row["objective"] == "grounding"] for some in without]
     assert grounding[0] == grounding[1]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from drawn import make_rows, scroll_rows
 
+from pipelines.derivers.navigation import STEP_DERIVER
 from pipelines.prompts import prompt_text
 from trainer.offline.tasks import RlTask, choose, complete_episodes, tasks_of
 from trainer.rl.rewards import ReplyTarget
@@ -55,6 +57,21 @@ def test_choice_keeps_episodes_whole(processor: Any) -> None:
     assert len(taken) == 9 and len({task.cluster for task in taken}) == 3
     assert choose(list(reversed(tasks)), 10, seed=0)[0].cluster == taken[0].cluster
     assert len(choose(tasks, 2, seed=0)) == 2
+
+
+def test_steps_that_their_prompts_name_are_in_no_trace(processor: Any) -> None:
+    rows = scroll_rows(4, 2)
+    as_named = [json.dumps({**json.loads(row["provenance"]), "deriver": STEP_DERIVER}) for row in rows]
+    # ids before and behind the others': a trace had held whichever came last
+    named = [
+        {**row, "sample_id": f"{'0z'[at % 2]}{row['sample_id']}", "provenance": text}
+        for at, (row, text) in enumerate(zip(rows, as_named, strict=True))
+    ]
+    tasks, _ = tasks_of([*rows, *named], "web", processor)
+    own = {row["sample_id"] for row in rows}
+    assert {tasks[i].row["sample_id"] for steps in complete_episodes(tasks) for i in steps} == own
+    taken = choose(tasks, 1, seed=0, traces=2)
+    assert len(taken) == 6 and {task.row["sample_id"] for task in taken} < own, "their steps and nothing else"
 
 
 def test_whole_episodes_come_first_where_traces_are_wanted(processor: Any) -> None:
