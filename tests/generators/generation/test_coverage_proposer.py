@@ -13,6 +13,7 @@ from generators.generation.proposing.proposers import CoverageProposer, Proposal
 from generators.generation.round_tables import CatalogueRows
 from generators.generation.task_worlds.registry import open_task_world
 from generators.generation.task_worlds.task_world import TaskWorld
+from trainer.proving.methods import MethodCheck
 
 STRATA = ("easy", "easy", "easy", "medium", "medium", "hard")
 
@@ -48,6 +49,22 @@ def covered(member: str, seed: int, proposals: int = 100) -> float:
         catalogue.learn(outcomes)
     assert len(every) == 38
     return len(shown & every) / len(every)
+
+
+def run(member: str, seed: int, share: float = 1.0) -> dict[str, float]:
+    """Functions with an executable task, percent."""
+    return {"functions": 100 * covered(member, seed, max(1, round(100 * share)))}
+
+
+CHECK = MethodCheck(
+    name="proposals",
+    system="OmegaUse",
+    asks="of 38 functions those with an executable task after 100 proposals, percent (wanted: 95)",
+    members=("static", "coverage"),
+    reference="static",
+    figures=("functions",),
+    run=run,
+)
 
 
 def test_it_proposes_only_where_it_is_named(task_world: TaskWorld) -> None:

@@ -18,6 +18,7 @@ from trainer.midtrain.engines import engine
 from trainer.midtrain.loss import token_losses
 from trainer.midtrain.perplexity import perplexity_weights
 from trainer.midtrain.train import train
+from trainer.proving.methods import MethodCheck
 from trainer.settings.supervised import MidtrainConfig, PerplexityWeights
 
 HARD = PerplexityWeights(power=0.5, cap=4.0)
@@ -53,10 +54,10 @@ def test_a_coordinate_counts_by_what_its_gaussian_leaves_to_learn() -> None:
 QUESTIONS, BOILERPLATE, BINS, WIDTH = 96, 9, 32, 48
 
 
-def coordinates_right(weights: PerplexityWeights, seed: int) -> float:
-    """Share of coordinates that a small network says right after 160 steps of 16. Nine tokens of an answer say always
-    the same, the tenth is the question's own; one in twenty is labelled wrong, anew each time: what can't be learned
-    stays perplexing."""
+def coordinates_right(weights: PerplexityWeights, seed: int, steps: int = 160) -> float:
+    """Share of coordinates that a small network says right after steps of 16 answers. Nine tokens of an answer always
+    say the same, the tenth is the question's own; one in twenty is labelled wrong, anew each time: what can't be
+    learned stays perplexing."""
     generator = torch.Generator().manual_seed(seed)
     wanted = torch.randint(BINS, (QUESTIONS,), generator=generator)
     first, last = (nn.Parameter(torch.empty(shape)) for shape in ((QUESTIONS + BOILERPLATE + 1, WIDTH), (WIDTH, 64)))
@@ -69,7 +70,7 @@ def coordinates_right(weights: PerplexityWeights, seed: int) -> float:
         """[B, places, vocabulary]; a token knows its question and its place."""
         return torch.relu(first[questions][:, None] + first[QUESTIONS + places]) @ last
 
-    for _ in range(160):
+    for _ in range(steps):
         asked = torch.randint(QUESTIONS, (16,), generator=generator)
         noisy = torch.rand(16, generator=generator) < 0.05
         shown = torch.where(noisy, torch.randint(BINS, (16,), generator=generator), wanted[asked])
@@ -84,12 +85,32 @@ def coordinates_right(weights: PerplexityWeights, seed: int) -> float:
     return float((said[:, -1] == wanted).float().mean())
 
 
+WEIGHTED = {
+    "cross entropy": PerplexityWeights(),
+    "power 0.5, cap 4": HARD,
+    "power 1, cap 16": PerplexityWeights(power=1.0, cap=16.0),
+}
+
+
+def run(member: str, seed: int, share: float = 1.0) -> dict[str, float]:
+    """Coordinates right, percent."""
+    return {"right": 100 * coordinates_right(WEIGHTED[member], seed, max(1, round(160 * share)))}
+
+
+CHECK = MethodCheck(
+    name="boilerplate",
+    system="LAMO",
+    asks="coordinates right, percent, after as many steps (wanted: 5 more in four of five seeds)",
+    members=tuple(WEIGHTED),
+    reference="cross entropy",
+    figures=("right",),
+    run=run,
+)
+
+
 def test_coordinates_behind_boilerplate_are_learned_in_fewer_steps() -> None:
     """Five points were wanted in four of five seeds; an outlier's weight is bounded by the cap (above)."""
-    plain, half, whole = (
-        [coordinates_right(weights, seed) for seed in range(5)]
-        for weights in (PerplexityWeights(), HARD, PerplexityWeights(power=1.0, cap=16.0))
-    )
+    plain, half, whole = ([coordinates_right(weights, seed) for seed in range(5)] for weights in WEIGHTED.values())
     assert sum(after > before + 0.05 for before, after in zip(plain, half, strict=True)) >= 4, (plain, half)
     assert sum(whole) > sum(half)
 

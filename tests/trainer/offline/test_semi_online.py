@@ -35,6 +35,7 @@ from trainer.offline.semi_online import (
     whole_episodes,
 )
 from trainer.offline.tasks import RlTask
+from trainer.proving.methods import MethodCheck
 from trainer.rl.grpo import Advantages, group_advantages, grpo_loss
 from trainer.rl.rewards import ReplyTarget, reward
 from trainer.settings.grpo import GrpoConfig
@@ -288,11 +289,11 @@ class Table:
         self.optimiser.step()
 
 
-def trained(config: SemiOnlineConfig | None, seed: int) -> dict[str, float]:
+def trained(config: SemiOnlineConfig | None, seed: int, updates: int = UPDATES) -> dict[str, float]:
     """SOP by sampled replies after training semi-online, or on single steps (None), and step success as recorded."""
     policy, stored = Table(seed), [clicks(LENGTH)] * EPISODES
     tasks = [task for some in stored for task in some for _ in range(GROUP)]
-    for _ in range(UPDATES):
+    for _ in range(updates):
         if config is None:
             replies = policy.answer([task.row for task in tasks])
             worth = [reward(reply.text, task.truth) for reply, task in zip(replies, tasks, strict=True)]
@@ -305,6 +306,31 @@ def trained(config: SemiOnlineConfig | None, seed: int) -> dict[str, float]:
     shown = [task.row for task in stored[0] for _ in range(100)]
     right = [reply.token_ids != [2] for reply in policy.answer(shown)]
     return {**sop([one.done / LENGTH for one in free]), "step": sum(right) / len(right)}
+
+
+REPLAYS = {
+    "single steps": None,
+    "replay, 1 patch": SemiOnlineConfig(),
+    "replay, no patch": SemiOnlineConfig(patches=0),
+    "replay, step_weight 0": SemiOnlineConfig(step_weight=0.0),
+}
+
+
+def run(member: str, seed: int, share: float = 1.0) -> dict[str, float]:
+    """In percent: SOP, episodes done whole, and steps right as recorded."""
+    found = trained(REPLAYS[member], seed, max(1, round(UPDATES * share)))
+    return {name: 100 * found[key] for name, key in (("sop", "sop"), ("whole", "sop_success"), ("steps", "step"))}
+
+
+CHECK = MethodCheck(
+    name="own_histories",
+    system="UI-S1",
+    asks="semi-online performance, percent",
+    members=tuple(REPLAYS),
+    reference="single steps",
+    figures=("sop", "whole", "steps"),
+    run=run,
+)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

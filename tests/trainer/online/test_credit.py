@@ -18,17 +18,20 @@ from trainer.online.credit import MEMBERS
 from trainer.online.credit.assign import credit_figures, reply_advantages
 from trainer.online.rewards import trajectory_scores
 from trainer.online.rollouts import ReplySample, Rollout
+from trainer.proving.methods import MethodCheck
 from trainer.rl.grpo import Advantages, group_advantages, grpo_loss
 from trainer.rl.reward_figures import totals
 from trainer.settings.online import CreditConfig, OnlineGrpo, TrajectoryReward
 
 GRPO = OnlineGrpo()
-LABELLER = """
-import json
 
-def planted(rollout):
-    return [0.0 if json.loads(sample.messages)["harmful"] else 1.0 for sample in rollout.samples]
-"""
+
+def planted(one: Rollout) -> list[float]:
+    """True labels."""
+    return [0.0 if json.loads(sample.messages)["harmful"] else 1.0 for sample in one.samples]
+
+
+TRUE_LABELS = CreditConfig(estimator="step_labels", options={"labeller": f"{__name__}:planted"})
 
 
 def rollout(screens: list[str], harmful: list[bool], success: bool | None, replayed: bool = False) -> Rollout:
@@ -73,9 +76,9 @@ def advantages_of(groups: list[list[Rollout]], credit: CreditConfig) -> tuple[Ad
     return whole, filled
 
 
-def share_below_zero(credit: CreditConfig, seed: int, harmful: bool) -> float:
+def share_below_zero(credit: CreditConfig, seed: int, harmful: bool, number: int = 40) -> float:
     """Of the steps of successes that are harmful, or that are not, in groups that count in the loss."""
-    groups = planted_groups(seed)
+    groups = planted_groups(seed, number)
     whole, filled = advantages_of(groups, credit)
     rollouts = [one for group in groups for one in group]
     below = [
@@ -85,14 +88,34 @@ def share_below_zero(credit: CreditConfig, seed: int, harmful: bool) -> float:
         for sample, value in zip(one.samples, values, strict=True)
         if json.loads(sample.messages)["harmful"] == harmful
     ]
-    assert len(below) > 50
+    assert len(below) > number
     return sum(below) / len(below)
 
 
-@pytest.fixture
-def labelled(tmp_path: Path) -> CreditConfig:
-    (tmp_path / "planted_labels.py").write_text(LABELLER, encoding="utf-8")
-    return CreditConfig(estimator="step_labels", options={"labeller": f"{tmp_path}/planted_labels.py:planted"})
+CREDITS = {
+    "trajectory": CreditConfig(),
+    "shared_screens": CreditConfig(estimator="shared_screens"),
+    "step_labels, effects": CreditConfig(estimator="step_labels"),
+    "step_labels, true": TRUE_LABELS,
+}
+
+
+def run(member: str, seed: int, share: float = 1.0) -> dict[str, float]:
+    """Steps of successes with a negative advantage, percent: of those that do harm, and of the others."""
+    number = max(4, round(40 * share))
+    harm, sound = (100 * share_below_zero(CREDITS[member], seed, harmful, number) for harmful in (True, False))
+    return {"harmful_negative": harm, "sound_negative": sound}
+
+
+CHECK = MethodCheck(
+    name="planted_harm",
+    system="GiGPO; WebGen-Agent",
+    asks="harmful steps of successes with a negative advantage, percent (wanted: 95; trajectories 0)",
+    members=tuple(CREDITS),
+    reference="trajectory",
+    figures=("harmful_negative", "sound_negative"),
+    run=run,
+)
 
 
 class TestPlantedSteps:
@@ -107,9 +130,9 @@ class TestPlantedSteps:
         assert share_below_zero(credit, seed, harmful=False) <= 0.05
 
     @pytest.mark.parametrize("seed", range(5))
-    def test_labels_show_them(self, seed: int, labelled: CreditConfig) -> None:
-        assert share_below_zero(labelled, seed, harmful=True) >= 0.95
-        assert share_below_zero(labelled, seed, harmful=False) == 0.0
+    def test_labels_show_them(self, seed: int) -> None:
+        assert share_below_zero(TRUE_LABELS, seed, harmful=True) >= 0.95
+        assert share_below_zero(TRUE_LABELS, seed, harmful=False) == 0.0
 
     def test_luck_is_no_merit(self) -> None:
         """Two end on the screen where the third gets back from a detour: its detour is worth less than the screen."""

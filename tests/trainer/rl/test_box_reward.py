@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from schemas.actions import parse_reply
 from trainer.modeling.generation import GROUNDING_TOKENS, reply_limit
+from trainer.proving.methods import MethodCheck
 from trainer.rl.box_reward import area, best_iou, box_of, difficulty_weights, floored_iou, size_agreement
 from trainer.rl.grpo import group_advantages, grpo_loss, scaled_groups
 from trainer.rl.reward_figures import totals
@@ -140,12 +141,12 @@ def _replies(
     return texts, -((drawn - mean_) ** 2).sum((-1, -2)) / (2 * NOISE**2)
 
 
-def _trained(config: RewardConfig, seed: int) -> tuple[float, float]:
+def _trained(config: RewardConfig, seed: int, updates: int = UPDATES) -> tuple[float, float]:
     """(median of predicted / true area, hit rate) of the likeliest boxes, after training under a reward."""
     draws, grpo = torch.Generator().manual_seed(seed), GrpoConfig(loss_type="dr_grpo", max_completion_length=1)
     reach = torch.zeros(2, 2, requires_grad=True)
     optimiser = torch.optim.Adam([reach], lr=0.025)
-    for _ in range(UPDATES):
+    for _ in range(updates):
         size, truths, suspected = _screens(PROMPTS, draws)
         texts, log_p = _replies(reach, size, suspected, draws)
         scores = [group_scores(some, truth, config) for some, truth in zip(texts, truths, strict=True)]
@@ -171,6 +172,26 @@ def _trained(config: RewardConfig, seed: int) -> tuple[float, float]:
         ratios.append(area(found) / area(truth.boxes[0]))
         hits.append(point_hit(parse_reply(text).point, truth.boxes))
     return median(ratios), mean(hits)
+
+
+REWARDED = {"hits": HIT, "overlap": IOU, "hits and size": CONSTRAINED}
+
+
+def run(member: str, seed: int, share: float = 1.0) -> dict[str, float]:
+    """Median of predicted / true area, and hits in percent."""
+    ratio, hits = _trained(REWARDED[member], seed, round(UPDATES * share))
+    return {"area_ratio": ratio, "hits": 100 * hits}
+
+
+CHECK = MethodCheck(
+    name="box_sizes",
+    system="GUI-G1",
+    asks="predicted / true area (wanted: 0.8 to 1.25 with the size, below 0.7 by hits, above 1.3 by overlap alone)",
+    members=tuple(REWARDED),
+    reference="hits",
+    figures=("area_ratio", "hits"),
+    run=run,
+)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from quality.proving.calibration import calibration_error, reliability
 from schemas.actions import parse_reply
+from trainer.proving.methods import MethodCheck
 from trainer.rl.confidence import confidence_reward, target_confidence, without_confidence
 from trainer.rl.grpo import group_advantages, grpo_loss
 from trainer.rl.region_consistency import region_consistency
@@ -146,14 +147,14 @@ def _truths(size: torch.Tensor) -> list[ReplyTarget]:
     ]
 
 
-def _trained(config: RewardConfig, seed: int) -> tuple[float, float]:
+def _trained(config: RewardConfig, seed: int, updates: int = UPDATES) -> tuple[float, float]:
     """(expected calibration error, hit rate) after training under a reward; the start is confident and off centre."""
     draws, grpo = torch.Generator().manual_seed(seed), GrpoConfig()
     logits = (0.6 * torch.arange(LEVELS)).repeat(len(SHAKE), 1).requires_grad_()
     aim = torch.full((len(SHAKE), 2), 0.5, requires_grad=True)
     optimiser = torch.optim.Adam([logits, aim])
-    for update in range(UPDATES):
-        optimiser.param_groups[0]["lr"] = 0.1 * (1 - update / UPDATES)
+    for update in range(updates):
+        optimiser.param_groups[0]["lr"] = 0.1 * (1 - update / updates)
         kinds = torch.randint(len(SHAKE), (PROMPTS,), generator=draws)
         size = 60 + 100 * torch.rand(PROMPTS, 2, generator=draws)
         texts, log_p = _replies(logits, aim, kinds, size, GROUP, draws)
@@ -178,6 +179,26 @@ def _trained(config: RewardConfig, seed: int) -> tuple[float, float]:
     hits = [point_hit(one.point, truth.boxes) for one, truth in zip(found, _truths(size), strict=True)]
     bins = reliability([one.confidence or 0.0 for one in found], hits)
     return calibration_error(bins), mean(hits)
+
+
+REWARDED = {"hits": PLAIN, "hits and confidence": CALIBRATED}
+
+
+def run(member: str, seed: int, share: float = 1.0) -> dict[str, float]:
+    """Expected calibration error, and hits in percent."""
+    error, hits = _trained(REWARDED[member], seed, max(1, round(UPDATES * share)))
+    return {"calibration_error": error, "hits": 100 * hits}
+
+
+CHECK = MethodCheck(
+    name="stated_confidence",
+    system="HyperClick",
+    asks="expected calibration error (wanted: half, at hits no lower by more than a point)",
+    members=tuple(REWARDED),
+    reference="hits",
+    figures=("calibration_error", "hits"),
+    run=run,
+)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.actions import parse_reply
+from trainer.proving.methods import MethodCheck
 from trainer.rl.grpo import group_advantages, grpo_loss
 from trainer.rl.region_consistency import region_consistency
 from trainer.rl.rewards import DEFAULT, ReplyTarget, bounds, group_scores, point_hit, reward
@@ -145,11 +146,11 @@ def _begun(start: tuple[float, float], seed: int) -> torch.Tensor:
     return torch.cat([torch.tensor(start), 0.5 * torch.randn(CUES - 2, generator=draws)])
 
 
-def _trained(judge: Judge, start: tuple[float, float], seed: int) -> tuple[float, float, float]:
+def _trained(judge: Judge, start: tuple[float, float], seed: int, updates: int = UPDATES) -> tuple[float, float, float]:
     """What `_measured` finds after training."""
     draws, grpo, weights = torch.Generator().manual_seed(seed), GrpoConfig(), _begun(start, seed).requires_grad_()
     optimiser = torch.optim.Adam([weights], lr=0.08)
-    for _ in range(UPDATES):
+    for _ in range(updates):
         cues, middles, truths = _screens(PROMPTS, draws)
         texts, log_p = _replies(weights, cues, middles, draws)
         rewards = [judge(group, truth) for group, truth in zip(texts, truths, strict=True)]
@@ -176,6 +177,24 @@ def _blind(config: RewardConfig) -> Judge:
 def _chance(seed: int) -> Judge:
     rng = random.Random(seed)
     return lambda texts, _: [rng.random() for _ in texts]
+
+
+def run(member: str, seed: int, share: float = 1.0) -> dict[str, float]:
+    """Hits of drawn replies in percent, where most votes are right at the start and where most are wrong."""
+    judge = {"chance": _chance(seed), "labels": _rewards, "agreement": _blind(AGREEMENT)}[member]
+    starts = {"right_votes": RIGHT, "wrong_votes": WRONG}
+    return {name: 100 * _trained(judge, start, seed, round(UPDATES * share))[0] for name, start in starts.items()}
+
+
+CHECK = MethodCheck(
+    name="agreement",
+    system="GUI-RCPO",
+    asks="hits of drawn replies, percent, where most votes are right at first, and where most are wrong",
+    members=("chance", "labels", "agreement"),
+    reference="chance",
+    figures=("right_votes", "wrong_votes"),
+    run=run,
+)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

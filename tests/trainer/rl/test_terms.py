@@ -14,6 +14,7 @@ from generators.worlds.care.care_case import CareOutcome
 from schemas.actions import Click, Drag, Wait
 from trainer.online.rewards import trajectory_scores
 from trainer.online.rollouts import Rollout
+from trainer.proving.methods import MethodCheck
 from trainer.rl.grpo import group_advantages
 from trainer.rl.own_terms import MEMBERS, bounds_of, label, own_function
 from trainer.rl.rewards import ReplyTarget, bounds, group_scores
@@ -141,12 +142,12 @@ RIGHT = {("easy", False): 0.97, ("easy", True): 0.98, ("hard", False): 0.1, ("ha
 """(question, with a thought) → chance that a reply is right."""
 
 
-def learned(weight: float, seed: int) -> tuple[float, float]:
+def learned(weight: float, seed: int, updates: int = 250) -> tuple[float, float]:
     """A policy that mostly thinks, and only chooses whether to, trained by the group's advantages: the share of right
     replies, and the price of a right one where a reply with a thought costs 5 and one without 1; both are exact."""
     draw, config = random.Random(seed), asked_for("thinking_cost", weight)
     logits = {"easy": 2.0, "hard": 2.0}
-    for _ in range(250):
+    for _ in range(updates):
         for question, logit in logits.items():
             chance = 1 / (1 + math.exp(-logit))
             slow = [draw.random() < chance for _ in range(8)]
@@ -160,6 +161,26 @@ def learned(weight: float, seed: int) -> tuple[float, float]:
     thinks = {question: 1 / (1 + math.exp(-logit)) for question, logit in logits.items()}
     right = {q: p * RIGHT[q, True] + (1 - p) * RIGHT[q, False] for q, p in thinks.items()}
     return sum(right.values()) / 2, sum(1 + 4 * p for p in thinks.values()) / sum(right.values())
+
+
+WEIGHTS = {"no price": 0.0, "thinking_cost": 0.5}
+
+
+def run(member: str, seed: int, share: float = 1.0) -> dict[str, float]:
+    """Price of a right reply, and right replies in percent."""
+    right, price = learned(WEIGHTS[member], seed, round(250 * share))
+    return {"price": price, "right": 100 * right}
+
+
+CHECK = MethodCheck(
+    name="thoughts",
+    system="A2FM",
+    asks="price of a right reply (wanted: 30 % less, for 2 points of right replies at most)",
+    members=tuple(WEIGHTS),
+    reference="no price",
+    figures=("price", "right"),
+    run=run,
+)
 
 
 class TestCare:

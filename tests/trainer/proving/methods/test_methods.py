@@ -6,9 +6,15 @@ import math
 
 import pytest
 
-from trainer.proving.methods.checks import CHECKS
+from bench.methods import CHECKS
 
-CELLS = [(name, member) for name, check in CHECKS.items() for member in check.members]
+SLOW = {"proposals", "hindsight", "agreement"}
+"""Whose worlds take seconds, whatever the budget."""
+CELLS = [
+    pytest.param(name, member, marks=[pytest.mark.slow] if name in SLOW else [])
+    for name, check in CHECKS.items()
+    for member in check.members
+]
 
 
 @pytest.mark.parametrize(("name", "member"), CELLS)
