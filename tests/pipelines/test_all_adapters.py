@@ -56,6 +56,7 @@ def test_an_empty_folder_has_no_parts(adapter: Adapter, tmp_path: Path) -> None:
     assert adapter.parts(Raw(tmp_path)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["aitz", "agentnet", "miniwob_demos", "screen_annotation", "screenqa", "ui_refexp"])
 def test_laws_on_real_records_that_are_in_native_form(source: str, tmp_path: Path) -> None:
     folder = SAMPLES / source

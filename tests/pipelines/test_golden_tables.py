@@ -43,6 +43,7 @@ def of_many(source: str, folder: Path) -> dict[str, str]:
     return tables(source, Raw(folder / "raw"), folder / "home")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", native.names())
 def test_a_fixture_gives_the_cells_that_it_gave(source: str, tmp_path: Path) -> None:
     assert of_fixture(source, tmp_path) == json.loads(GOLDEN.read_text())[source]

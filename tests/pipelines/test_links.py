@@ -15,6 +15,7 @@ from pipelines.unify.unify import unify_source
 MARK = b"-----BEGIN PRIVATE KEY-----"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", native.names())
 def test_no_source_reads_through_a_link_that_leads_out(source: str, tmp_path: Path) -> None:
     native.fixture(source).write(tmp_path)

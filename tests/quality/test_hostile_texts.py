@@ -76,6 +76,7 @@ def _seconds(read: Callable[[str], Any], text: str) -> float:
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_time_grows_with_length(reader: str) -> None:
     read, own = READERS[reader]

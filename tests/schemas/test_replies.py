@@ -40,6 +40,7 @@ def _seconds(text: str) -> float:
     return min(taken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 def test_no_shape_of_reply_takes_more_than_linear_time(head: str) -> None:
     slow = {

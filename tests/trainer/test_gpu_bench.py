@@ -33,6 +33,7 @@ def bench() -> Any:
     return script("gpu_midtrain")
 
 
+@pytest.mark.slow
 def test_mid_training_and_a_step_of_rl_are_measured(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
     words = [
         "--preset",
@@ -81,6 +82,7 @@ def test_replies_are_held_against_the_learner(bench: Any, capsys: pytest.Capture
     assert found["mean_nats"] > 0.1, "a distribution that is sure of nothing, and not nearly uniform"
 
 
+@pytest.mark.slow
 def test_a_server_is_asked_as_online_rl_asks(bench: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     script("gpu_sampling")
     asking = script("gpu_vllm")

@@ -34,6 +34,7 @@ def package(folder: Path, name: str, text: str = "WHOSE = 'theirs'\n") -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS_IN)
 @pytest.mark.parametrize("name", ["quality", "schemas"])
 def test_anothers_package_before_ours_is_refused_in_one_line(tmp_path: Path, name: str, way: str) -> None:
@@ -92,6 +93,7 @@ def installed(folder: Path, *, but: str = "") -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_package_that_an_installer_wrote_over_ours_is_named_with_the_line_that_mends_it(tmp_path: Path) -> None:
     whole = run([installed(tmp_path / "whole")], "-W", "error", "-c", "import vesper", cwd=tmp_path)
     assert (whole.returncode, whole.stderr) == (0, "")

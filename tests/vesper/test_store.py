@@ -39,6 +39,7 @@ def store(home: Path) -> vesper.Store:
     return vesper.open(home)
 
 
+@pytest.mark.slow
 def test_rows_are_the_same_by_arrow_pandas_iteration_and_datasets(store: vesper.Store) -> None:
     corpus = store.corpus()
     ids = corpus.arrow(["sample_id"])["sample_id"].to_pylist()

@@ -137,6 +137,7 @@ def test_nested_elements_of_one_name_are_one_target_the_innermost(store: Store) 
     assert row["answer"] == "[175,130]"
 
 
+@pytest.mark.slow
 def test_a_refusal_asks_for_a_name_of_another_screen_that_is_nowhere_on_this_one(tmp_path: Path) -> None:
     steps, screens = episodes(Store(tmp_path), "toy", 60)
     rows = derive_samples(steps, screens, licence="x", config=DeriveConfig(grounding_per_screen=99)).to_pylist()
@@ -234,6 +235,7 @@ def test_choices_are_capped_per_screen_and_ids_are_unique(tmp_path: Path) -> Non
     assert len(asked) == 3 * screens.num_rows
 
 
+@pytest.mark.slow
 def test_every_knob_changes_the_samples(tmp_path: Path) -> None:
     steps, screens = episodes(Store(tmp_path), "toy", 30)
     base = derive_samples(steps, screens, licence="x")
@@ -283,6 +285,7 @@ ELEMENTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(st.lists(ELEMENTS, min_size=1, max_size=4))
 def test_any_elements_give_valid_samples_with_points_in_their_boxes(layouts: list[list[dict]]) -> None:

@@ -117,6 +117,7 @@ READ = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", CORPUS)
 def test_every_row_is_in_an_export_once_as_it_trains(corpus: tuple[Store, Manifest], tmp_path: Path, form: str) -> None:
     groups = export_corpus(*corpus, form, tmp_path / "out")
@@ -147,6 +148,7 @@ def test_every_line_has_the_same_columns(corpus: tuple[Store, Manifest], tmp_pat
     assert len(lines) > 50 and len(schemas) == 1, schemas
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", CORPUS)
 def test_a_file_that_finds_no_room_is_named_and_left_out(
     corpus: tuple[Store, Manifest], tmp_path: Path, form: str
@@ -174,6 +176,7 @@ def test_a_text_cannot_pass_for_a_picture(corpus: tuple[Store, Manifest], tmp_pa
     assert form == "verl" or any(escaped in text for _, said, _ in READ[form](tmp_path / "out") for _, text in said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", CORPUS)
 def test_a_killed_run_goes_on_to_the_same_bytes(
     corpus: tuple[Store, Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
@@ -263,6 +266,7 @@ def test_a_mixture_repeats_rows_and_must_be_of_these_shards(corpus: tuple[Store,
     assert len(set(keys)) == len(keys) == len(chosen), "a repeat has a key of its own"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["trl", "ms-swift"])
 def test_the_asset_writes_only_what_changed_and_goes_with_a_takedown(tmp_path: Path, form: str) -> None:
     store = gold(tmp_path / "home", count=6, parts=2)

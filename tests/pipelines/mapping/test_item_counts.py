@@ -15,6 +15,7 @@ from pipelines.unify import refused
 from pipelines.unify.unify import unify_source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", native.names())
 def test_a_record_holds_as_many_items_as_mapping_it_says(source: str, tmp_path: Path) -> None:
     native.fixture(source).write(tmp_path / "raw")
@@ -30,6 +31,7 @@ def test_a_record_holds_as_many_items_as_mapping_it_says(source: str, tmp_path: 
     assert told and [one for one in told if one[0] != one[1]] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["amex", "showui_web", "rico_icon", "ugif", "omniact", "meta_gui"])
 def test_a_record_that_is_refused_whole_counts_its_items(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

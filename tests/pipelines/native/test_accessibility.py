@@ -44,6 +44,7 @@ def shown(*nodes: AccessibilityNode) -> list[dict]:
     return elements([Window(nodes=nodes)], (100, 200))
 
 
+@pytest.mark.slow
 @given(st.lists(WINDOWS, max_size=3))
 @settings(deadline=None, max_examples=60)
 def test_decode_is_the_inverse_of_encode(windows: list[Window]) -> None:

@@ -63,6 +63,7 @@ def _packed(path: Path, blocks: Iterator[bytes]) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_headers_of_a_tar_count_before_they_are_held(bomb: str, tmp_path: Path) -> None:
     archive = _packed(tmp_path / "bomb.tar.gz", BOMBS[bomb]())

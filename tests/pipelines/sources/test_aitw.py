@@ -78,6 +78,7 @@ def test_real_missing_steps_are_said(real: Unified) -> None:
     assert real.manifest.counts["items_in"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "changes", "expected"),
     [
@@ -138,6 +139,7 @@ def test_outcome_follows_the_status_codes(tmp_path: Path) -> None:
     assert result.manifest.counts["losses"]["STATUS_TASK_IMPOSSIBLE"] == {"lossy": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -307,6 +309,7 @@ def test_a_second_run_does_no_work(tmp_path: Path) -> None:
     assert second.manifest.data_version == first.manifest.data_version
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lists", [False, True])
 @pytest.mark.parametrize("group_rows", [3, 100])
 def test_a_parquet_re_pack_gives_the_rows_of_the_examples(

@@ -121,6 +121,7 @@ def test_the_smallest_element_under_the_point_is_the_target(tmp_path: Path) -> N
     assert result.steps[0]["target_box"] == pytest.approx([100, 100, 600, 300])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -34,6 +34,7 @@ def real(samples_dir, tmp_path_factory) -> Unified:
     return run(tmp_path_factory.mktemp("ac"), *(android_control_features(episode) for episode in episodes))
 
 
+@pytest.mark.slow
 def test_real_episodes_map_to_hand_checked_actions(real: Unified) -> None:
     # all screens are 1080x2400, so x / 1.08 and y / 2.4, rounded half up:
     #   (540, 390) -> 500.00, 162.50 -> (500, 163)
@@ -190,6 +191,7 @@ def test_the_older_type_form_is_reported_as_lossy(tmp_path: Path) -> None:
     assert len({row["screenshot_sha256"] for row in result.steps[:3]}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("native", "reason"),
     [

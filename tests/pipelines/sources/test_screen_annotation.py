@@ -95,6 +95,7 @@ def _nodes(tree: tuple, depth: int = 0) -> list[AnnotationNode]:  # type: ignore
     ]
 
 
+@pytest.mark.slow
 @given(st.lists(_NODES, min_size=1, max_size=3))
 def test_what_is_written_is_read(trees: list) -> None:  # type: ignore[type-arg]
     nodes, rest = parse_annotation(", ".join(map(_written, trees)))

@@ -156,6 +156,7 @@ def test_a_companion_picture_that_is_none_is_reported(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

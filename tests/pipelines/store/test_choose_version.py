@@ -148,6 +148,7 @@ choose_version.promote(Store(home), "unified/x", version, why="at night")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["before the pointer", "after the pointer", "half a line of the journal"])
 def test_kill_9_leaves_the_old_or_the_new_and_a_whole_journal(store: Store, place: str) -> None:
     a, b = commit(store, "a").version, commit(store, "b").version
@@ -166,6 +167,7 @@ def test_kill_9_leaves_the_old_or_the_new_and_a_whole_journal(store: Store, plac
     assert (store.root(ASSET) / "promotions.jsonl").read_text().endswith("}\n")
 
 
+@pytest.mark.slow
 def test_many_processes_at_once_lose_no_change(store: Store) -> None:
     names = [commit(store, name).version for name in "abc"]
     code = (

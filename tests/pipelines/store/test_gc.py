@@ -195,6 +195,7 @@ collect(Store(sys.argv[1]), 1)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 4])
 def test_killed_in_the_middle_a_second_run_takes_up_the_rest(store: Store, after: int) -> None:
     shas = [screen(store, seed) for seed in range(3)]
@@ -213,6 +214,7 @@ def test_killed_in_the_middle_a_second_run_takes_up_the_rest(store: Store, after
     assert survey(store, 1).files == 0 and store.current("gold/x") == made[2]
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(
     st.lists(

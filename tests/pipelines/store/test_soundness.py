@@ -133,6 +133,7 @@ def test_a_damaged_pointer_hides_no_other_damage(
     assert said in told and info.sha256 in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["*/manifest.json", "parts/*.json"])
 @pytest.mark.parametrize("seed", range(20))
 def test_one_bit_of_what_no_hash_names_is_seen_and_a_rebuild_mends_it(store: Store, name: str, seed: int) -> None:

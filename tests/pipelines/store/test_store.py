@@ -154,6 +154,7 @@ def test_a_dead_writer_is_none_wherever_it_ran_and_whatever_it_left_behind(tmp_p
         os.killpg(writer.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_one_of_many_writers_gets_a_dead_ones_lock(tmp_path: Path) -> None:
     """Four processes at once, again and again, where a dead writer's lock lies: never two inside."""
     script = textwrap.dedent(
@@ -179,6 +180,7 @@ def test_one_of_many_writers_gets_a_dead_ones_lock(tmp_path: Path) -> None:
     assert [writer.wait(120) for writer in writers] == [0] * 4
 
 
+@pytest.mark.slow
 def test_kill_9_in_a_part_leaves_nothing_that_counts_and_a_rerun_gives_the_same_bytes(tmp_path: Path) -> None:
     script = textwrap.dedent(
         """
@@ -242,6 +244,7 @@ def test_pictures_are_verified_before_they_are_kept(tmp_path: Path) -> None:
             store.put_screen(bad)
 
 
+@pytest.mark.slow
 def test_a_decompression_bomb_is_refused_before_its_pixels_are_decoded() -> None:
     stream = io.BytesIO()
     Image.new("1", (30_000, 30_000)).save(stream, "PNG")

@@ -79,6 +79,7 @@ ODD = {
 """Files in which a record's id or number alone doesn't say what is to be cut."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ODD)
 def test_whichever_record_goes_the_others_stay_as_they_were(source: str, tmp_path: Path) -> None:
     native.fixture(source).write(tmp_path)
@@ -156,6 +157,7 @@ def test_what_the_generator_keeps_beside_embedded_data_forgets_the_record(tmp_pa
     assert again.raw == [], "nothing is left to do"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["agentnet", "aitw"])  # record by record, and by column
 def test_a_later_ingest_leaves_the_record_out_with_a_reason(source: str, tmp_path: Path) -> None:
     native.fixture(source).write(tmp_path)

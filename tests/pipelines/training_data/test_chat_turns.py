@@ -92,6 +92,7 @@ def both(tmp_path: Path) -> tuple[Store, Manifest, Manifest]:
     return store, new, old
 
 
+@pytest.mark.slow
 def test_training_reads_the_same_of_either_form(both: tuple[Store, Manifest, Manifest]) -> None:
     _, new, old = both
     rows = [ShardReader.from_paths(shards.paths("shard"), global_batch=8) for shards in (new, old)]
@@ -100,6 +101,7 @@ def test_training_reads_the_same_of_either_form(both: tuple[Store, Manifest, Man
     assert light_rows(new) == light_rows(old) and len(light_rows(new)) > 10
 
 
+@pytest.mark.slow
 def test_the_scan_and_takedowns_read_either_form(both: tuple[Store, Manifest, Manifest]) -> None:
     store, new, old = both
     counts = scan_shards(store, []).counts

@@ -61,6 +61,7 @@ def shares(table: pa.Table, repeats: np.ndarray) -> dict[str, float]:
     return {name: float(tokens[names == name].sum() / tokens.sum()) for name in OBJECTIVES}
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(st.integers(0, 999), st.tuples(*[st.floats(0.8, 2)] * 4))  # below, one objective has too few to repeat
 def test_shares_are_reached_when_there_is_enough(seed: int, weights: tuple[float, ...]) -> None:
@@ -71,6 +72,7 @@ def test_shares_are_reached_when_there_is_enough(seed: int, weights: tuple[float
         assert abs(share - TARGET_SHARES[name]) < 0.005
 
 
+@pytest.mark.slow
 def test_one_percent_new_rows_change_about_one_percent() -> None:
     for seed in range(5):
         old, new = index(20_000, seed), index(200, seed + 100, start=10**6)

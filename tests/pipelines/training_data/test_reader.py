@@ -51,6 +51,7 @@ def synthetic(counts: list[list[int]]) -> list[ShardRows]:
     ]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=20), min_size=1, max_size=5),
@@ -165,6 +166,7 @@ def test_epochs_and_seeds_differ_and_equal_ones_agree(store: Store) -> None:
     assert ids(reader.batch(0, 0)) != ids(reader.batch(1, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("world", [1, 2, 8])
 def test_global_batches_are_the_same_for_any_ranks_and_workers(store: Store, world: int, workers: int) -> None:
@@ -179,6 +181,7 @@ def test_global_batches_are_the_same_for_any_ranks_and_workers(store: Store, wor
         assert joined == expected
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12)
 @given(st.integers(0, 40), st.integers(0, 40), st.sampled_from([0, 2]), st.sampled_from([1, 2, 4]))
 def test_reading_resumes_anywhere_and_twice(first: int, second: int, workers: int, world: int) -> None:

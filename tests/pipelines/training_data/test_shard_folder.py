@@ -55,6 +55,7 @@ def written(tmp_path: Path) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_each_file_is_a_part_and_any_engine_packs_the_same(tmp_path: Path) -> None:
     given = plain_folder(gold(tmp_path / "home"), tmp_path / "gold")
     whole = shard_directory(given, tmp_path / "whole", ("train",))

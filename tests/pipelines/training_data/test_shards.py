@@ -42,6 +42,7 @@ def test_each_training_sample_is_packed_once_with_its_own_picture(tmp_path: Path
         assert row["messages"][-1]["content"] == [{"type": "text", "text": row["answer"], "image_index": None}]
 
 
+@pytest.mark.slow
 def test_index_points_at_the_row_and_its_row_group(tmp_path: Path) -> None:
     manifest = build_shards(gold(tmp_path), ["toy"])
     index = manifest.read("index", ShardIndex.schema)
@@ -67,6 +68,7 @@ def test_a_picture_is_stored_once_a_row_group(tmp_path: Path) -> None:
     assert stored < loose / 3
 
 
+@pytest.mark.slow
 def test_plain_datasets_shows_pictures(tmp_path: Path) -> None:
     pytest.importorskip("datasets")
     manifest = build_shards(gold(tmp_path), ["toy"])
@@ -126,6 +128,7 @@ def test_samples_without_pictures_are_left_out_and_counted(tmp_path: Path) -> No
     assert manifest.counts["without_picture"] == 1 and manifest.checks_passed
 
 
+@pytest.mark.slow
 def test_a_rerun_does_nothing_and_a_changed_part_rewrites_only_itself(tmp_path: Path) -> None:
     store = gold(tmp_path, parts=3)
     first = build_shards(store, ["toy"])

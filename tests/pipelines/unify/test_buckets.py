@@ -102,6 +102,7 @@ def written(home: Path, parts: Sequence[Sequence[int]]) -> dict[str, list[Path]]
     return {name: manifest.paths(name) for name in TABLES}
 
 
+@pytest.mark.slow
 def test_tables_of_buckets_are_the_same_however_rows_were_spread(tmp_path: Path, monkeypatch: Any) -> None:
     rng, numbers = random.Random(0), list(range(60))
     whole = written(tmp_path / "whole", [numbers])

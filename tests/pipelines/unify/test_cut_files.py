@@ -35,6 +35,7 @@ def _is_json(line: bytes) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", native.names())
 def test_each_native_file_that_ends_too_early_counts_as_damaged(source: str, tmp_path: Path) -> None:
     native.fixture(source).write(tmp_path / "raw")

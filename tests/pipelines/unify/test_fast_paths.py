@@ -28,6 +28,7 @@ SIDE = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 1000), st.integers(0, 1000), st.lists(st.tuples(SIDE, SIDE, SIDE, SIDE))),
@@ -154,6 +155,7 @@ ODD = (
 )
 
 
+@pytest.mark.slow
 @given(VALUES, st.booleans(), st.integers(0, 80), st.binary(max_size=2))
 def test_native_json_is_read_as_the_standard_library_reads_it(
     value: Any, escaped: bool, place: int, put: bytes

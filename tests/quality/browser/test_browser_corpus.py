@@ -24,6 +24,7 @@ def store(tmp_path: Path) -> Store:
     return browsed_store(tmp_path / "home")
 
 
+@pytest.mark.slow
 def test_states_and_scores_are_those_of_the_tables(store: Store) -> None:
     loaded = Corpus(store).now()
     gold = {(row["episode_id"], row["step_index"]) for row in store.require("gold/toy").read("steps").to_pylist()}
@@ -59,6 +60,7 @@ def test_the_last_round_counts() -> None:
     assert last_of(reversed(rows))["step:a/b/0"]["score"] == 8
 
 
+@pytest.mark.slow
 def test_only_what_changed_is_read_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
@@ -86,6 +88,7 @@ def _quarantine(store: Store) -> Path:
     return store.require("hygiene/safety").paths("quarantine")[0]
 
 
+@pytest.mark.slow
 def test_a_running_page_gets_the_next_version_by_itself(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_module, "LOOK_AGAIN_S", -1.0)
     corpus = Corpus(store)

@@ -95,6 +95,7 @@ def test_lines_of_json_say_what_a_card_says(desk: Desk, loaded: Loaded, store: S
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

@@ -112,6 +112,7 @@ def test_a_page_behind_the_last_is_the_last(loaded: Loaded) -> None:
     assert (none["items"], none["total"], none["page"], none["pages"]) == ([], 0, 1, 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(pairs=queries())
 def test_pages_and_counts_equal_a_loop_over_all_rows(pairs: list[tuple[str, str]], loaded: Loaded, rows: Rows) -> None:

@@ -82,6 +82,7 @@ def test_neither_cuts_nor_workers_change_a_byte(
     assert reports[0]["items"] == 2 * EPISODES + 4 and 0 < reports[0]["keep"] < reports[0]["items"]
 
 
+@pytest.mark.slow
 def test_refining_depends_on_rows_alone(
     tables: dict[str, pa.Table], world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_folder_with_one_kind_of_rows_is_refined(
     assert report["items"] == (4 if lacking == "steps" else 2 * EPISODES) and report["rejected"]
 
 
+@pytest.mark.slow
 def test_taught_thoughts_are_in_gold_and_in_what_is_derived_from_it(
     tables: dict[str, pa.Table], world: Any, tmp_path: Path
 ) -> None:

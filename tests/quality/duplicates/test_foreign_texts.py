@@ -22,6 +22,7 @@ def test_pairs_in_twelve_scripts_are_told_apart() -> None:
     assert all(right for pair, _, right in found if not pair.same), "no two different tasks are one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("one", "two", "same"),
     [

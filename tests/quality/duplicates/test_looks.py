@@ -18,6 +18,7 @@ def copy(image: Image.Image, form: str = "JPEG", scale: float = 1.0, **options: 
     return Image.open(io.BytesIO(encode(resized, form, **options))).convert("RGB")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "scale", "options"),
     [

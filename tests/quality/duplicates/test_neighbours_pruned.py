@@ -53,6 +53,7 @@ def assert_same(vectors: np.ndarray, threshold: float, new_from: int = 0) -> int
     return len(flat[0])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     st.integers(0, 2**32),
@@ -81,6 +82,7 @@ def test_pruned_pairs_are_those_of_brute_force(
     assert_same(vectors, threshold, int(old * count))
 
 
+@pytest.mark.slow
 def test_a_larger_set_is_pruned_and_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sizes of real use, cells and all; and the choice by size takes it."""
     monkeypatch.undo()

@@ -73,6 +73,7 @@ def recorded(
     return episode(store, name, told, pictures, source=source, actions=more.pop("actions", actions), **more)
 
 
+@pytest.mark.slow
 def test_one_recording_in_two_sources_is_a_pair_whatever_it_is_told(store: Store) -> None:
     pages = [encode(page(n)) for n in (1, 2, 3, 4, 5)]
     train_on(
@@ -129,6 +130,7 @@ def test_near_copies_count_as_one_picture_for_samples(store: Store) -> None:
     assert row["source"] == "bbb" and row["reason"] == "duplicate"
 
 
+@pytest.mark.slow
 def test_growth_gives_the_same_bytes_and_decodes_only_what_is_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

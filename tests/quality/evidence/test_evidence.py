@@ -324,6 +324,7 @@ def test_instructions_hidden_in_the_data_never_raise_a_score(world, buttons):
     assert injected[1].score == plain[1].score == 2
 
 
+@pytest.mark.slow
 def test_the_rules_judge_decodes_each_picture_of_an_episode_once(world, scrolled):
     shas = [world.screen(scrolled(16 * k), [((20, 100, 340, 200), f"row {k}")]) for k in range(60)]
     episodes = [

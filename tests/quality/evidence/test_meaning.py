@@ -110,6 +110,7 @@ def test_vowel_signs_are_part_of_a_word() -> None:
     assert plain("लाइट चालू करें।") == "लाइट चालू करें" and plain("की") != plain("का")
 
 
+@pytest.mark.slow
 def test_whoever_takes_vectors_of_texts_is_known() -> None:
     """Cosines of texts decide in `quality.duplicates.same_text` and, under the same guard, in the contamination index;
     elsewhere they only rank or weigh. A new user of `Embedder.encode` has to say here which it is."""

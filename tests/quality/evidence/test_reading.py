@@ -90,6 +90,7 @@ def test_what_a_source_lists_stays_and_what_it_does_not_is_read(world: World) ->
     assert bank.screen(bare).elements == bank.elements(bare)
 
 
+@pytest.mark.slow
 @programs
 def test_a_judge_that_reads_sees_the_wrong_element_on_a_screen_without_a_list(world: World, program: str) -> None:
     screen = world.screen(printed())

@@ -34,6 +34,7 @@ def result(made: Maker, bench: Path) -> BenchResult:
 
 
 # --- reports
+@pytest.mark.slow
 def test_reports(result: BenchResult, made: Maker, bench: Path, tmp_path: Path) -> None:
     without = measure(bench, TableJudge(made.said.__getitem__), False, rounds=50)
     written = bench_report.write([result, without], tmp_path / "out", {"native": {"left_out": "none given"}})
@@ -137,6 +138,7 @@ def run(*words: str) -> int:
     return int(options.run(options))
 
 
+@pytest.mark.slow
 def test_the_command_measures_the_rules_with_and_without_elements(
     bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,6 +153,7 @@ def test_the_command_measures_the_rules_with_and_without_elements(
     assert "[b]" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_command_names_weights_for_an_ensemble_of_its_judges(
     bench: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -177,6 +180,7 @@ def test_the_command_says_what_it_expected(bench: Path, tmp_path: Path) -> None:
         run("--bench", str(tmp_path / "nowhere"))
 
 
+@pytest.mark.slow
 def test_a_bench_is_built_once_and_reused(
     made: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,7 @@ def test_ranks_share_the_mean_of_their_places(values: list[float]) -> None:
     assert ranks.sum() == len(values) * (len(values) + 1) / 2
 
 
+@pytest.mark.slow
 @given(RISKS, RISKS)
 def test_ranking_agrees_with_scikit_learn(bad: list[float], good: list[float]) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
@@ -140,6 +141,7 @@ def test_kappa_by_hand() -> None:
     assert math.isnan(weighted_kappa(np.zeros((3, 3)))) and math.isnan(weighted_kappa(np.diag([3.0, 0, 0])))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.floats(0.1, 5)), min_size=2, max_size=20))
 def test_kappa_agrees_with_scikit_learn(items: list[tuple[int, int, float]]) -> None:
     metrics = pytest.importorskip("sklearn.metrics")

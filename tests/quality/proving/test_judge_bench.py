@@ -251,6 +251,7 @@ def _screens(item: Item) -> list[Screen]:
     return [screen for screen in found if screen is not None]
 
 
+@pytest.mark.slow
 def test_the_rules_judge_end_to_end(world: Any, buttons: Any, tmp_path: Path) -> None:
     """Boxes that lie on the neighbour: told by the elements' names; the pixels alone can't tell."""
     made = Maker(world)

@@ -114,6 +114,7 @@ def test_what_vesper_invented_is_nobodys_and_stands_under_its_own_licence(store:
     assert lines["aitw"]["terms"]["family"] == "Apache-2.0" and lines["miniwob_demos"]["unknown"]
 
 
+@pytest.mark.slow
 def test_a_trigger_blocks_and_is_drawn(store: Store) -> None:
     commit(store, "clean", seed=1)
     commit(store, "bad", count=30, poisoned=8, seed=2)
@@ -223,6 +224,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert "expected steps*.parquet" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_neither_cuts_nor_workers_change_what_a_folder_s_scan_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,6 +244,7 @@ def test_neither_cuts_nor_workers_change_what_a_folder_s_scan_writes(
     assert sources == {"toy"} and MAIL.encode() not in everything(tmp_path / "one")
 
 
+@pytest.mark.slow
 def test_the_command_fails_on_a_trigger(tmp_path: Path) -> None:
     report = scan_directory(folder(tmp_path, count=30, poisoned=8), tmp_path / "out", "quarantine")
     assert report["triggers"] == 1 and report["items_trigger"] == 16

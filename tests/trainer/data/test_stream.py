@@ -34,6 +34,7 @@ def ids(rows: Any) -> list[str | None]:
     return [row["sample_id"] if row else None for row in rows]
 
 
+@pytest.mark.slow
 def test_any_position_is_found_at_once(store: Store) -> None:
     source = MixtureSource(store, store.require("mid_training/mixture"), seed=1)
     whole = ids(islice(source.rows(0), 300))

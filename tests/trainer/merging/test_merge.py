@@ -171,6 +171,7 @@ class TestFolders:
 
 
 class TestStreaming:
+    @pytest.mark.slow
     def test_no_tensor_is_ever_whole_in_memory(self, folder: Folders, tmp_path: Path) -> None:
         reset = Path("/proc/self/clear_refs")
         if not reset.exists():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -142,6 +143,7 @@ class TestLaws:
         base, expert = torch.tensor([p[0] for p in pairs]), torch.tensor([p[1] for p in pairs])
         assert merge_ties(base, [expert, expert], density=[0.0, 0.0], weight=[1.0, 2.0])[0].equal(base)
 
+    @pytest.mark.slow
     @settings(deadline=None)
     @given(st.integers(0, 2**31), st.floats(0.1, 8.0))
     def test_normalised_ties_ignores_the_scale_of_the_weights(self, seed: int, scale: float) -> None:

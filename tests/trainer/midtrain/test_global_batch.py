@@ -51,6 +51,7 @@ def answers(batches: list[Batch]) -> list[tuple[int, ...]]:
     return sorted(ids for ids in found if ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packing", [False, True])
 def test_any_place_is_taken_up_and_any_split_has_the_same_rows(processor: Any, packing: bool) -> None:
     rows = make_rows(14, seed=9)

@@ -108,6 +108,7 @@ CHECK = MethodCheck(
 )
 
 
+@pytest.mark.slow
 def test_coordinates_behind_boilerplate_are_learned_in_fewer_steps() -> None:
     """Five points were wanted in four of five seeds; an outlier's weight is bounded by the cap (above)."""
     plain, half, whole = ([coordinates_right(weights, seed) for seed in range(5)] for weights in WEIGHTED.values())

@@ -50,6 +50,7 @@ def test_every_codec_that_may_be_set_is_there() -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 class TestEveryCodec:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", SPACES[WIDEST])
     @settings(max_examples=20, deadline=None)
     @given(data=st.data(), platform=st.sampled_from(["mobile", "web", "desktop"]), thought=TEXT)

@@ -81,6 +81,7 @@ def test_greedy_replies_are_the_same_in_fewer_passes(nano: Checkpoint, asked: li
     assert with_drafts < needed and len(passes) == 3 and len(drafted[0].token_ids) == 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1, 3, 7, 8, 40])
 def test_sampled_replies_tell_the_models_own_probabilities(
     nano: Checkpoint, asked: list[dict[str, Any]], limit: int
@@ -95,6 +96,7 @@ def test_sampled_replies_tell_the_models_own_probabilities(
     assert found.logprobs[found.mask].tolist() == pytest.approx(told, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_what_is_sampled_has_the_distribution_of_single_steps(nano: Checkpoint, asked: list[dict[str, Any]]) -> None:
     """First coordinates of many replies, drafted or not: means within four standard errors."""
 
@@ -124,6 +126,7 @@ def test_what_is_sampled_has_the_distribution_of_single_steps(nano: Checkpoint, 
     assert min(len(one), len(other)) > 40 and abs(one.mean() - other.mean()) < 4 * error
 
 
+@pytest.mark.slow
 def test_a_reply_of_its_own_seed_is_the_same_whatever_stands_beside_it(
     nano: Checkpoint, asked: list[dict[str, Any]]
 ) -> None:

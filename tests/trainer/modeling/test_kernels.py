@@ -18,6 +18,7 @@ def blocks(model: Any) -> list[Any]:
     return [*model.model.visual.blocks, *model.model.language_model.layers]
 
 
+@pytest.mark.slow
 def test_all_blocks_are_compiled_inside_alone(model: Any) -> None:
     kernels = Kernels(model, compiled=True)
     assert all(block._compiled_call_impl is None for block in blocks(model)), "not before they are used"

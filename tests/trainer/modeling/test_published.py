@@ -22,6 +22,7 @@ from trainer.presets import PRESETS, image_processor, preset
 from trainer.settings.supervised import MidtrainConfig
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "tokens"),
     [
@@ -41,6 +42,7 @@ def test_a_larger_screen_is_made_to_fit() -> None:
     assert 3_900 < int(grid.prod()) // 4 <= 4_096
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_published_checkpoint_is_trained_saved_and_read_by_plain_transformers(kind: str, tmp_path: Path) -> None:
     from transformers import AutoModelForImageTextToText, AutoTokenizer
@@ -123,6 +125,7 @@ def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
         load_base("2b", folder)
 
 
+@pytest.mark.slow
 def test_random_weights_have_the_published_sizes() -> None:
     tokenizer = published_tokenizer()
     counts = {

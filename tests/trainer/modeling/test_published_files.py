@@ -60,6 +60,7 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "width", "shards"), FORMS)
 def test_unchanged_weights_are_the_published_folder(kind: str, width: int, shards: int, tmp_path: Path) -> None:
     hub = write_hub(tmp_path / "hub", kind, moe_width=width, shards=shards)
@@ -89,6 +90,7 @@ def test_other_pixels_change_their_size_and_nothing_else(tmp_path: Path) -> None
     ).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_stages_go_on_from_float32_and_others_read_bfloat16(kind: str, tmp_path: Path) -> None:
     from transformers import AutoModelForImageTextToText
@@ -157,6 +159,7 @@ def by_newer(folder: Path, kind: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("write", [by_newer, write_tiny])
 def test_files_of_transformers_5_get_the_words_of_4(write: Any, kind: str, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
 def test_what_is_saved_equals_the_published_folder(width: int, tmp_path: Path) -> None:
     published = write_tiny(tmp_path / "hub", "moe", width)

@@ -27,6 +27,7 @@ def gradients(model: Any) -> dict[str, torch.Tensor]:
     return {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_each_reply_is_as_it_is_alone(model: Any, processor: Any, rows: list[dict[str, Any]], seed: int) -> None:
     """In any order of prompts, and with equal prompts in rows of their own."""

@@ -156,6 +156,7 @@ def test_rows_without_episode_or_action_are_counted_and_missing_replies_refused(
             AlignmentConfig(**wrong)
 
 
+@pytest.mark.slow
 def test_a_model_that_learned_the_steps_aligns_its_own_histories_and_trains_on_them(model: Any, processor: Any) -> None:
     from trainer.data.row_sources import ListSource
     from trainer.midtrain.train import train

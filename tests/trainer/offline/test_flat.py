@@ -82,6 +82,7 @@ CHECK = MethodCheck(
 )
 
 
+@pytest.mark.slow
 def test_steps_first_go_further() -> None:
     steps_first, changed = reached(True, 0)
     assert changed and steps_first > 0.1 + reached(False, 0)[0]

@@ -333,6 +333,7 @@ CHECK = MethodCheck(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_single_steps_teach_recorded_histories_and_replay_its_own(seed: int) -> None:
     single, replayed = trained(None, seed), trained(SemiOnlineConfig(), seed)

@@ -194,6 +194,7 @@ CHECK = MethodCheck(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_hits_alone_shrink_boxes_overlap_alone_inflates_them_and_the_constraint_keeps_them(seed: int) -> None:
     shrunk, inflated, kept = (_trained(config, seed) for config in (HIT, IOU, CONSTRAINED))

@@ -201,6 +201,7 @@ CHECK = MethodCheck(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_knowing_when_it_misses_halves_the_calibration_error_and_costs_no_hits(seed: int) -> None:
     plain, calibrated = _trained(PLAIN, seed), _trained(CALIBRATED, seed)

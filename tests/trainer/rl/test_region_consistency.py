@@ -197,6 +197,7 @@ CHECK = MethodCheck(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_agreement_teaches_what_labels_would_where_most_votes_are_right(seed: int) -> None:
     before, agreed = _measured(_begun(RIGHT, seed)), _trained(_blind(AGREEMENT), RIGHT, seed)
@@ -206,6 +207,7 @@ def test_agreement_teaches_what_labels_would_where_most_votes_are_right(seed: in
     assert agreed[0] > _trained(_rewards, RIGHT, seed)[0] - 0.03  # the default reward reads the labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_agreement_unlearns_what_is_right_where_most_votes_are_wrong(seed: int) -> None:
     before, agreed = _measured(_begun(WRONG, seed)), _trained(_blind(AGREEMENT), WRONG, seed)
@@ -213,6 +215,7 @@ def test_agreement_unlearns_what_is_right_where_most_votes_are_wrong(seed: int) 
     assert agreed[0] < before[0] / 2
 
 
+@pytest.mark.slow
 def test_votes_for_the_exact_point_teach_less_and_without_a_reward_nothing_changes() -> None:
     before, exact = _measured(_begun(RIGHT, 0)), _trained(_blind(EXACT), RIGHT, 0)
     assert exact[0] < before[0] + 0.12

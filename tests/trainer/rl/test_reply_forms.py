@@ -140,6 +140,7 @@ LENGTH, LIMIT_S = 64_000, 0.1
 where another process shares the core."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", PIECES)
 @pytest.mark.parametrize("head", ["", "[", "{", "</think><point>"])
 def test_a_reply_of_repeated_pieces_costs_no_time(head: str, piece: str) -> None:

@@ -178,6 +178,7 @@ PIECES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", PIECES)
 @pytest.mark.parametrize("head", ["", "Click(", "</think>["])
 @pytest.mark.parametrize("profile", ["vesper", "any"])

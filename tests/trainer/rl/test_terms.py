@@ -131,6 +131,7 @@ class TestThinkingCost:
         free = [one["thinking_cost"] for one in group_scores(texts, CLICK, asked_for("thinking_cost", free=4))]
         assert free == [0.0] * 4
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(5))
     def test_a_policy_learns_to_think_on_hard_questions_only(self, seed: int) -> None:
         accuracy, price = learned(0.0, seed)

@@ -25,6 +25,7 @@ def config(**grpo: object) -> LearnerConfig:
 
 @pytest.mark.parametrize("name", MEMBERS)
 class TestEveryController:
+    @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
     @given(beta=st.floats(1e-4, 1), history=HISTORIES)
     def test_gives_a_weight_that_the_history_decides(

@@ -47,6 +47,7 @@ def view(png: bytes = b"", past: tuple[PastTurn, ...] = (), goal: str = "Click t
     return PolicyView(goal, png or draw({"red": (10, 10, 60, 60)}), (224, 160), "web", past)
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract_of_policies(checkpoint: Checkpoint) -> None:
     task, other = tasks_of(["shop"], 2)
     check_policy(lambda contract, world: CheckpointPolicy(checkpoint, temperature=1.0, max_new_tokens=5), task, other)
@@ -101,6 +102,7 @@ def test_samples_are_drawn_by_seed_goal_and_turn_with_their_log_probabilities(ch
     assert texts(1, 0.0) == texts(2, 0.0)
 
 
+@pytest.mark.slow
 def test_what_was_trained_is_done(checkpoint: Checkpoint, rows: list[dict[str, Any]]) -> None:
     from trainer.data.row_sources import ListSource
     from trainer.midtrain.train import train

@@ -148,6 +148,7 @@ def test_a_checkpoint_that_says_nothing_plays_actions_alone(model: Any, processo
         assert TrainedPrompt().messages(view)[0]["content"][0]["text"] == text and text.endswith("Thinking: off")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "version"), [(0, "v1"), (2, "aguvis"), (5, "v1"), (5, "aguvis")])
 @pytest.mark.parametrize("form", HISTORY_FORMS)
 def test_a_checkpoint_is_played_with_the_histories_and_the_words_of_its_corpus(

@@ -147,6 +147,7 @@ def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
     return {**first, **second, **nested}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", [path for path in FIELDS if path[0] not in ("route", "domains") and path not in REFUSED], ids=".".join
 )
@@ -168,6 +169,7 @@ def test_each_setting_reaches_what_is_built_and_the_versions_that_it_is_marked_f
         assert differs == (depends and marked(field, "in_version") is not NEVER), stage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [stage for stage in MEASURED if stage not in OWN])
 def test_only_specialists_have_settings_of_their_own_among_those_that_all_share(stage: str) -> None:
     given = {section: {one: {"updates": 7} for one in names} for section, names in SECTIONS.items()}
@@ -175,12 +177,14 @@ def test_only_specialists_have_settings_of_their_own_among_those_that_all_share(
     assert all(over(NANO, given, one) != over(NANO, given) for one in OWN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FIELDS, ids=".".join)
 def test_each_setting_has_a_text(path: tuple[str, ...]) -> None:
     text = FIELDS[path].description or ""
     assert text.endswith((".", "…")) and text == " ".join(text.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FIELDS, ids=".".join)
 def test_a_value_that_cannot_be_is_told_with_file_setting_expected_and_found(path: tuple[str, ...]) -> None:
     impossible = (

@@ -29,6 +29,7 @@ from trainer.online.rollouts import Rollout, RolloutJob
 from trainer.online.workers import RolloutWorkers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("update", ["reload_weights", "weight_transfer"])
 def test_the_reference_has_the_servers_until_the_policy_is_published_again(
     loaded: Checkpoint, other: Checkpoint, tmp_path: Path, update: str
@@ -65,6 +66,7 @@ def test_a_rollout_doesnt_wait_for_ever_for_its_turn(loaded: Checkpoint, other: 
             ask(made, loaded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_reference_gets_the_places_of_rollouts_that_hadnt_asked_yet(
     loaded: Checkpoint, other: Checkpoint, tmp_path: Path, workers: int
@@ -150,6 +152,7 @@ def test_rollouts_of_a_lost_server_are_lost_by_infrastructure(loaded: Checkpoint
     assert crew.statistics.lost == 2 and sum(crew.statistics.failures.values()) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_run_learns_from_servers(start: Path, tmp_path: Path, mode: str) -> None:
     with rollout_server(start, tmp_path) as (server, url):

@@ -42,6 +42,7 @@ PLAIN = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(
 JUNK = st.one_of(PLAIN, st.lists(st.integers(-3, 2000), max_size=4), st.dictionaries(KEYS, PLAIN, max_size=3))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_any_change_is_refused_or_leaves_a_whole_reply(words: Any, data: st.DataObject) -> None:

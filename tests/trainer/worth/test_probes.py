@@ -144,6 +144,7 @@ def test_rules_let_train_what_they_say(store: Store, base: Path) -> None:
     assert "generated" not in subjects and not any("nano" in name for name in subjects), "there are none of these"
 
 
+@pytest.mark.slow
 def test_a_plan_has_the_tokens_and_shares_that_were_asked_for(store: Store, base: Path) -> None:
     runner = ProbeRunner(store, base, [], WorthSettings())
     pools = RowPools(store, {name: store.require(f"gold/{name}") for name in NAMES}, 8)
