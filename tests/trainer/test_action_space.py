@@ -27,7 +27,7 @@ from trainer.serving.checkpoint_policy import CheckpointPolicy
 from trainer.settings.presets import configured
 from trainer.settings.tree import TrainerSettings, over
 from trainer.stages.checkpoints import _require_spoken
-from trainer.stages.settings import preset_from, stage_config
+from trainer.stages.settings import preset_from, stage_settings
 
 BOX = (100.0, 200.0, 300.0, 400.0)
 CHOICE = SelectOption((200, 300), "Date modified")
@@ -91,9 +91,9 @@ def test_the_setting_reaches_the_base_alone() -> None:
     plain = over(configured(), {})
     wide = over(configured(), {"action_space": "v2"})
     assert preset_from(plain).action_space == "v1.5" and preset_from(wide).action_space == "v2"
-    assert "action_space" not in stage_config("base", {})  # versions of v1.5 stay what they were
-    assert stage_config("base", {"action_space": "v2"})["action_space"] == "v2"
-    assert "action_space" not in stage_config("mid_trained", {"action_space": "v2"})
+    assert "action_space" not in stage_settings("base", {}).of_stage("base")  # versions of v1.5 stay what they were
+    assert stage_settings("base", {"action_space": "v2"}).of_stage("base")["action_space"] == "v2"
+    assert "action_space" not in stage_settings("mid_trained", {"action_space": "v2"}).of_stage("mid_trained")
     with pytest.raises(SettingsError, match="action_space"):
         TrainerSettings.parsed({"action_space": "v3"})
 

@@ -23,7 +23,7 @@ from trainer.stages.assets import STAGES, checkpoint_folder, inputs_of
 from trainer.stages.context import Context
 from trainer.stages.online import online, online_config, runnable_tasks, split_tasks
 from trainer.stages.run import run_stage, stage_function
-from trainer.stages.settings import stage_config, stage_settings
+from trainer.stages.settings import stage_settings
 
 CONFIG: dict[str, Any] = {
     "online": {
@@ -149,5 +149,6 @@ def test_the_merge_reads_the_online_specialists_unless_others_are_named() -> Non
     assert inputs_of("linear", chosen) == inputs_of("unified", chosen)[:-1]
     with pytest.raises(ValueError, match="merge.specialists.0: expected offline_grounding.*, found 'base'"):
         stage_settings("linear", {"merge": {"specialists": ["base"]}})
-    own = stage_config("online_web", {"online": {"updates": 3, "online_web": {"updates": 5}}})["online"]
+    given = {"online": {"updates": 3, "online_web": {"updates": 5}}}
+    own = stage_settings("online_web", given).of_stage("online_web")["online"]
     assert own["updates"] == 5 and own["workers"] == 2 and "online_mobile" not in own
