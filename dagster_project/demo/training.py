@@ -34,9 +34,6 @@ WHOLE: dict[str, Any] = {
         "schedule": [[1.0, {"grounding": 0.45, "navigation": 0.45, "perception": 0.05, "vqa": 0.05}]],
         "threads": 1,  # the second process has the other core
     },
-    # The shortest, whose traces decide where RL stops, and where all fail the reward of the likeliest replies: drawn
-    # ones ramble, and would cost as much again (docs/decisions/rl.md).
-    "validation_episodes": 20,
     # A window is a prompt of four times the picture that nano sees of a whole screen, and a screen has five of them; RL
     # and nine evaluations get fewer rows, so that the demo stays within its minutes. What RL gains is measured by four
     # draws of each held-out task: by one alone the draws differ more than the policies do.
@@ -44,8 +41,6 @@ WHOLE: dict[str, Any] = {
         "threads": 1,
         "validation_limit": 24,
         "held_out_samples": 4,
-        "validation_samples": 0,
-        "offline_grounding": {"validation_samples": 2},
     },
     "evaluate": {"grounding": 100, "navigation": 12, "threads": 1},
     # an agent that solves one task in twenty is to be seen solving one
