@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -22,8 +21,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # behind the checkout that is measured, which PYTHONPATH names
 SOURCE = "aitz"
@@ -31,11 +28,6 @@ ITEMS = 8_700
 STAGES = {"judge": f"verdicts/{SOURCE}", "refine": f"gold/{SOURCE}", "shards": "mid_training/shards"}
 ID_STEP = 10**9
 """Between the ids of two copies of an episode: larger than the range of one copy's."""
-
-CODE = frozenset({"rubric_version", "code_version", "version"})
-"""Columns that are hashed from the code."""
-CLOCKS = re.compile(r"(_s|_ms|_ns|seconds|time|timings|when|latency.*)$")
-"""Columns that a clock wrote."""
 
 
 def make_raw(folder: Path, items: int) -> None:
@@ -126,22 +118,13 @@ def _cpu() -> float:
 
 def rows_digest(home: Path, asset: str) -> str:
     """One digest of the rows of all tables of an asset's current version, without what names the code."""
+    from bench.compare_checkouts import digest
+
     folder = home / "assets" / asset
     version = json.loads((folder / "current.json").read_text())["version"]
     entries = json.loads((folder / version / "manifest.json").read_text())["files"]
-    found = sorted((entry["table"], _table_digest(folder / entry["path"])) for entry in entries)
+    found = sorted((entry["table"], digest(folder / entry["path"])) for entry in entries)
     return hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16]
-
-
-def _table_digest(path: Path) -> str:
-    """The rows of a table as one digest, without what names the code and what a clock wrote; pictures by theirs."""
-    table = pq.read_table(path)
-    table = table.drop_columns([name for name in table.column_names if name in CODE or CLOCKS.search(name)])
-
-    def plain(value: object) -> str:
-        return hashlib.sha256(value).hexdigest() if isinstance(value, bytes) else repr(value)
-
-    return hashlib.sha256(json.dumps(table.to_pylist(), sort_keys=True, default=plain).encode()).hexdigest()
 
 
 def child(checkout: Path, *words: str) -> str:
