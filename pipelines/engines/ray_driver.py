@@ -10,17 +10,14 @@ import math
 import os
 import pickle
 import secrets
-import shutil
 import signal
+import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import psutil
 
 from pipelines.engines.child import THREADS
 from pipelines.engines.cores import usable_cores
@@ -41,8 +38,13 @@ STORE_BYTES = 80 << 20
 """Shared memory for what tasks are called with, about the least that Ray takes: no payload goes through it."""
 BEGUN = 2
 """Times that a part is begun whose worker was killed."""
-ENDS_S = 10.0
-"""How long what Ray started may take to end, told to."""
+REMOVE = """import shutil, sys, time
+sys.stdin.read()
+for _ in range(25):
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
+    time.sleep(0.2)
+"""
+"""Removes a folder for five seconds, from when whoever holds the other end of its input has ended."""
 
 
 def main() -> None:
@@ -75,6 +77,11 @@ def _connected(job: RayJob) -> Iterator[None]:
         os.environ.update(OURS, RAY_AUTH_TOKEN=secrets.token_hex(32))
     import ray
 
+    # Not by this process: what Ray started ends a little later, writes until then, and may end this one at any time.
+    remove = [sys.executable, "-I", "-S", "-c", REMOVE, job.folder]
+    remover = subprocess.Popen(
+        remove, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     # A part computes in as many threads as it asked for cores.
     threads = dict.fromkeys(THREADS, str(max(1, int(job.cpus))))
     try:
@@ -82,21 +89,9 @@ def _connected(job: RayJob) -> Iterator[None]:
         signal.signal(signal.SIGTERM, _end)  # Ray has put its own there
         yield
     finally:
-        # Before they lose their parent, by which they are known.
-        started = psutil.Process().children(recursive=True)
         ray.shutdown()
-        _remove(Path(job.folder), started)
-
-
-def _remove(folder: Path, started: Sequence[psutil.Process]) -> None:
-    """Remove the files of a Ray once what it started has ended: until then that writes."""
-    for end in (psutil.Process.terminate, psutil.Process.kill):
-        # a Ray that had only begun doesn't know yet what it has to stop
-        for process in started:
-            with suppress(psutil.NoSuchProcess):
-                end(process)
-        started = psutil.wait_procs(started, timeout=ENDS_S)[1]
-    shutil.rmtree(folder, ignore_errors=True)
+        assert remover.stdin is not None, "it was opened with a pipe"
+        remover.stdin.close()  # it begins, as it would at this process's end
 
 
 def _connect(job: RayJob, worker_environment: dict[str, object]) -> None:
