@@ -15,9 +15,11 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from pipelines.engines.child import THREADS
 from pipelines.engines.cores import usable_cores
@@ -89,7 +91,13 @@ def _connected(job: RayJob) -> Iterator[None]:
         signal.signal(signal.SIGTERM, _end)  # Ray has put its own there
         yield
     finally:
+        # While they have their parents, by whom they are known; of those that outlive Ray some take a minute to notice.
+        started = psutil.Process().children(recursive=True)
         ray.shutdown()
+        for process in reversed(started):
+            with suppress(psutil.NoSuchProcess):
+                if process.pid != remover.pid:
+                    process.kill()
         assert remover.stdin is not None, "it was opened with a pipe"
         remover.stdin.close()  # it begins, as it would at this process's end
 
