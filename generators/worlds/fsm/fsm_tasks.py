@@ -15,11 +15,9 @@ from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import WorldError
 from generators.worlds.fsm.evaluate import evaluator, holds
 from generators.worlds.fsm.interpreted import InterpretedWorld
-from generators.worlds.fsm.machine import SiteState
-from generators.worlds.fsm.plan import ElementAct, NoPlan, Planner, perform
+from generators.worlds.fsm.plan import NoPlan, Planner, perform
 from generators.worlds.fsm.spec import Atom, Goal, SiteSpec
 from schemas.actions import Action, format
-from schemas.ids import canonical_json
 
 LARGEST_ORDERED = 3
 """Goals of which all orders are tried; more are taken as they come."""
@@ -59,7 +57,6 @@ class TaskMaker:
         self.planner = Planner(site)
         self.world = InterpretedWorld(lambda kind, seed: site)
         self.skipped: dict[str, str] = {}
-        self._legs: dict[tuple[str, str], list[ElementAct] | None] = {}
 
     def start(self) -> dict[str, object]:
         return {"world": "fsm", "kind": self.site.kind, "seed": self.site.seed}
@@ -111,27 +108,11 @@ class TaskMaker:
             for goal in order:
                 # All goals so far must still hold at the end of each leg.
                 kept += goal.when
-                acts = self._leg(self.world.moment, kept, goal.page, first=not actions)
-                actions += perform(self.world, acts)
+                actions += perform(self.world, self.planner.plan(self.world.moment, kept, goal.page))
         except (NoPlan, WorldError):
             return None
         # Proved by carrying it out: a plan that the interpreter doesn't confirm is no task.
         return (order, actions) if actions and holds(self.world.state(), rule) else None
-
-    def _leg(self, moment: SiteState, atoms: Sequence[Atom], page: str, *, first: bool) -> list[ElementAct]:
-        # First legs begin at the site's start and are worth keeping: every joined task has one.
-        if not first:
-            return self.planner.plan(moment, atoms, page)
-        key = (canonical_json(list(atoms)), page)
-        if key not in self._legs:
-            try:
-                self._legs[key] = self.planner.plan(moment, atoms, page)
-            except NoPlan:
-                self._legs[key] = None
-        found = self._legs[key]
-        if found is None:
-            raise NoPlan(f"{self.site.target}: no way to {key[0]}")
-        return found
 
     def tasks(self, count: int, seed: int = 0) -> Iterator[FsmTask]:
         """Up to `count` tasks: every goal alone, then two to eight goals joined, drawn by the seed; no task twice."""

@@ -68,7 +68,8 @@ class Machine:
 
     # --- meaning
     def holds(self, values: Values, atoms: Sequence[Atom]) -> bool:
-        return all(true(values[self.place[name]], operator, operand) for name, operator, operand in atoms)
+        # Most guards are empty, and a search for a way asks a million of them.
+        return not atoms or all(true(values[self.place[name]], operator, operand) for name, operator, operand in atoms)
 
     def text(self, values: Values, text: str) -> str:
         """Text with {variables} filled in: flags as yes and no. Values are never read for names again."""
@@ -100,7 +101,10 @@ class Machine:
     def choose(self, values: Values, element: SiteElement) -> int:
         """Number of the edge that fires; -1 if none does."""
         # Edges in order: the first whose guard holds.
-        return next((n for n, edge in enumerate(element.edges) if self.holds(values, edge.when)), -1)
+        for number, edge in enumerate(element.edges):
+            if self.holds(values, edge.when):
+                return number
+        return -1
 
     def take(self, page: str, values: Values, edge: Edge) -> tuple[str, Values]:
         """Effects in order, then the move; page variables forget themselves when the page changes."""

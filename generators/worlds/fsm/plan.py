@@ -9,6 +9,8 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
 
 from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.fsm.interpreted import InterpretedWorld
@@ -18,10 +20,12 @@ from schemas.action_types import Click, Scroll, Type
 from schemas.actions import Action
 
 MOST_STATES = 60_000
+MOST_PLANS = 4_096
+"""Plans that are remembered: the agents of a site stand at the same places, and each asks by itself."""
 UNFIT = "no"
 """A text that meets no form, to try how a form refuses."""
 Situation = tuple[str, Values]
-Key = tuple[Value, ...]
+Key = tuple[Value | tuple[Value, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Planner:
         self._distance = {page.id: self._distances(page.id, self._graph) for page in site.pages}
         self._free = {page.id: set(self._distances(page.id, free)) for page in site.pages}
         self._mentions = self._mentioned()
+        self._planned = lru_cache(MOST_PLANS)(self._plan)
 
     def _mentioned(self) -> dict[str, dict[str, set[Value]]]:
         """Per variable, what guards ask of it: operator → operands. A copied variable is asked what its copies are."""
@@ -145,11 +150,20 @@ class Planner:
     # --- search
     def plan(self, moment: SiteState, atoms: Sequence[Atom], page: str = "") -> list[ElementAct]:
         """Acts from a moment until the atoms hold (on `page`, if given). Raises `NoPlan`."""
+        found = self._planned((moment.page, moment.values), tuple(atoms), page)
+        if isinstance(found, NoPlan):
+            raise NoPlan(*found.args)
+        return list(found)
 
+    def _plan(self, start: Situation, atoms: Sequence[Atom], page: str) -> list[ElementAct] | NoPlan:
         def reached(situation: Situation) -> bool:
             return (not page or situation[0] == page) and self.machine.holds(situation[1], atoms)
 
-        return self.search(moment, reached, [name for name, _, _ in atoms], [page] if page else [], atoms)
+        names = [name for name, _, _ in atoms]
+        try:
+            return self.search(SiteState(*start), reached, names, [page] if page else [], atoms)
+        except NoPlan as error:  # remembered as well: nothing is looked for as long as a way that isn't there
+            return error
 
     def search(
         self,
@@ -217,23 +231,26 @@ class Planner:
                         for operator, operands in asked[to].items():
                             asked[str(source)][operator] = asked[str(source)].get(operator, set()) | operands
         parts = [(self.machine.place[name], self.site.variable[name].kind, asked[name]) for name in sorted(wanted)]
-        seen: dict[tuple[int, Value], Value] = {}
+        # Flags and numbers have few values and keep them. The empty slice makes a tuple of any number of them.
+        plain = itemgetter(slice(0, 0), *(place for place, kind, _ in parts if kind in ("flag", "number")))
+        texts = [(place, asks) for place, kind, asks in parts if kind not in ("flag", "number")]
+        seen: dict[tuple[int, Value], str] = {}
 
-        def part(place: int, kind: str, asks: dict[str, set[Value]], value: Value) -> Value:
-            if kind in ("flag", "number"):
-                # Flags and numbers have few values and keep them.
-                return value
-            if (place, value) not in seen:
-                # Texts count only by what can be asked of them: all texts that
-                # no guard tells apart are one situation.
-                named = any(value in asks.get(operator, ()) for operator in ("eq", "ne"))
-                truths = "".join(
-                    str(int(true(value, operator, ""))) for operator in sorted(asks) if operator not in ("eq", "ne")
-                )
-                seen[place, value] = f"={value}" if named else f"*{truths}"
+        def part(place: int, asks: dict[str, set[Value]], value: Value) -> str:
+            # Texts count only by what can be asked of them: all texts that no guard tells apart are one situation.
+            named = any(value in asks.get(operator, ()) for operator in ("eq", "ne"))
+            truths = "".join(
+                str(int(true(value, operator, ""))) for operator in sorted(asks) if operator not in ("eq", "ne")
+            )
+            seen[place, value] = f"={value}" if named else f"*{truths}"
             return seen[place, value]
 
-        return lambda s: (s[0], *(part(place, kind, asks, s[1][place]) for place, kind, asks in parts))
+        def key(situation: Situation) -> Key:
+            page, values = situation
+            told = [seen.get((place, values[place])) or part(place, asks, values[place]) for place, asks in texts]
+            return page, plain(values), *told
+
+        return key
 
     def _cheapest(
         self,
