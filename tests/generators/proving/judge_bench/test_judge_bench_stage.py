@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from generators.proving.judge_bench import stages
+from generators.proving.judge_bench.worlds import recorders
 from pipelines.store import Store
 
 
 def test_what_a_killed_run_left_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, real = Store(tmp_path), stages.build
+    one = {"own_phone": recorders()["own_phone"]}  # of the worlds: what is left and taken away is the same for all
+    monkeypatch.setattr("generators.proving.judge_bench.build.recorders", lambda pages: one)
     left: list[Path] = []
 
     def killed(folder: Path, *rest: Any) -> dict[str, Any]:
