@@ -53,7 +53,7 @@ FIRST_LOOK: dict[str, Any] = {
     # So few steps teach little; larger ones, or those of the tower, would unlearn what it can do. One thread: batches
     # so small gain nothing by a second one, which waits busily for the first at every sum.
     "midtrain": {
-        "max_steps": 24,
+        "max_steps": 16,
         "batch_size": 8,
         "warmup_steps": 4,
         "learning_rate": 1e-4,
@@ -75,7 +75,7 @@ FIRST_LOOK: dict[str, Any] = {
     },
     "online": {"updates": 1, "tasks_per_update": 2, "num_generations": 2, "reference": {"episodes": 2}},
     "merge": {"validation_rows": 8, "density": 0.5, "lambda": 1.0},
-    "evaluate": {"grounding": 18, "navigation": 4, "max_new_tokens": 48, "threads": 1},
+    "evaluate": {"grounding": 12, "navigation": 3, "max_new_tokens": 48, "threads": 1},
     "episodes": {"attempts": 8},
 }
 """Settings of training of a first look."""

@@ -1,9 +1,9 @@
 """`vesper demo`: the whole graph on embedded data, with a report of what improved at each stage.
 
-The judge bench with what is built from it, and the staircase, need nothing of the rest: they run beside it, in a second
-process, which then evaluates checkpoints while this one goes on training. All else runs in this one, the trainer's
-stages too, so that torch is loaded once. Suites, probes and checkpoints beside the agent's (`NOT_RUN`) are left out.
-How it trains stands in `demo.training`; the first look runs without the second process.
+The static tasks, the judge bench with what is built from it, and the staircase need nothing of the rest: they run
+beside it, in a second process, which then evaluates checkpoints while this one goes on training. All else runs in this
+one, the trainer's stages too, so that torch is loaded once. Suites, probes and checkpoints beside the agent's
+(`NOT_RUN`) are left out. How it trains stands in `demo.training`.
 """
 
 import logging
@@ -25,6 +25,7 @@ from dagster_project.execution.run_stage import output_lock, own_group
 from dagster_project.settings import dagster_home, deployment
 from dagster_project.stages import graph, judges, sources
 from generators.generation.round_names import round_name
+from generators.tasks.task_pool import STATIC
 from pipelines.store import Store
 from trainer.proving.staircase.stage import ASSET as STAIRCASE
 from trainer.suites.leaderboard import ASSET as STANDINGS
@@ -153,23 +154,24 @@ def end_killed() -> None:
 
 
 def _execute(progress: DemoProgress, brief: bool, rounds: int) -> None:
-    """The jobs one after the other, each as a run of its own in the instance's history; the second process beside,
-    unless this is a brief demo. `rounds`: of the generation loop."""
+    """The jobs one after the other, each as a run of its own in the instance's history; the second process beside.
+    `rounds`: of the generation loop."""
     context = multiprocessing.get_context("spawn")
     stated: Any = context.Queue()
     waiting: Any = context.Queue()
-    other = context.Process(target=_beside, args=(stated, waiting))
+    tried = context.Event()
+    other = context.Process(target=_beside, args=(stated, waiting, tried, frozenset() if brief else _apart()))
     listening = threading.Thread(target=_listen, args=(stated, progress))
-    evaluations = EvaluationsAsMade(frozenset() if brief else _evaluations(), waiting)
-    later = evaluations.keys | {STANDINGS} if evaluations.keys else frozenset()
-    with _runs(progress, evaluations, left_out=_apart() | later) as runs:
+    evaluations = EvaluationsAsMade(_evaluations(), waiting)
+    with _runs(progress, evaluations, left_out=_apart() | evaluations.keys | {STATIC, STANDINGS}) as runs:
         listening.start()
-        if not brief:
-            other.start()
+        other.start()
         try:
             for name in JOBS:
                 # Rounds are collected from what the loop makes, so it runs first.
                 if name == "collect_rounds":
+                    while not tried.wait(1) and other.is_alive():
+                        pass
                     _generate(runs, rounds)
                 print(f"--- {name}", flush=True)
                 done = runs.job(name)
@@ -179,16 +181,14 @@ def _execute(progress: DemoProgress, brief: bool, rounds: int) -> None:
                     return
                 if not done and name in ("build_corpus", "train"):
                     break  # what comes after would train on a corpus of before
-            if not brief:
-                evaluations.end()
-                _evaluate(runs, waiting)
-                other.join()
-                if not evaluations.keys & progress.failed.keys() and evaluations.keys <= progress.seconds.keys():
-                    runs.job("train", only=frozenset({STANDINGS}))
+            evaluations.end()
+            _evaluate(runs, waiting)
+            other.join()
+            if not evaluations.keys & progress.failed.keys() and evaluations.keys <= progress.seconds.keys():
+                runs.job("train", only=frozenset({STANDINGS}))
         finally:
-            if not brief:
-                other.kill()  # it has ended, or this process is ending early
-                other.join()
+            other.kill()  # it has ended, or this process is ending early
+            other.join()
             # Ends the listener, which waits for ever otherwise.
             stated.put(None)
             listening.join()
@@ -245,12 +245,13 @@ def _any_gold() -> bool:
     return any(store.current(f"gold/{name}") for name in sources.enabled(deployment.load()))
 
 
-def _beside(stated: Any, waiting: Any) -> None:
+def _beside(stated: Any, waiting: Any, tried: Any, apart: frozenset[str]) -> None:
     """A process of its own (Dagster's runs aren't safe side by side in one); what it does goes into the queue."""
     own_group()
-    apart = _apart()
     with _runs(lambda *event: stated.put(event)) as runs:
-        for name in ("build_corpus", "train"):
+        runs.job(JOBS[0], only=frozenset({STATIC}))
+        tried.set()
+        for name in ("build_corpus", "train") if apart else ():
             runs.job(name, only=apart)
         _evaluate(runs, waiting)
 

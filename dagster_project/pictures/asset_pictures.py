@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow.parquet as pq
+from PIL import Image
 
 from dagster_project.pictures import episode_pictures, judge_pictures, worth_pictures
 from dagster_project.pictures.captions import below, caption, caption_in, item_of
@@ -132,8 +133,6 @@ def _sheet(manifest: Manifest, store: Store) -> dict[str, str]:
 
 def _shards(manifest: Manifest, store: Store) -> dict[str, str]:
     """The first picture of a few shards, side by side, as the trainer will get them."""
-    from PIL import Image
-
     images, captions = [], []
     for path in manifest.paths("shard")[:4]:
         file = pq.ParquetFile(path)
@@ -170,14 +169,16 @@ def _chart(draw: Callable[[Any], None], title: str, width: float = 6.0, height: 
 
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
     # An own canvas, as pyplot keeps global state.
-    FigureCanvasAgg(figure)
+    canvas = FigureCanvasAgg(figure)
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, fontsize=9, loc="left", color=INK)
     axes.tick_params(labelsize=7, colors=INK)
     draw(axes)
+    # `savefig` draws everything twice
+    canvas.draw()
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
+    Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1).save(buffer, "PNG")
     return buffer.getvalue()
 
 

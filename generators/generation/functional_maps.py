@@ -83,7 +83,7 @@ def _page_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any
                     seed = config.seed + 1000 * place + number
                     attempts.tried += 1
                     try:
-                        episode = record_one(world, family, seed, plan)
+                        episode = record_one(world, family, seed, plan, pictures=False)  # a pool keeps none
                     except OracleError as error:
                         attempts.failed.append(str(error))
                         continue

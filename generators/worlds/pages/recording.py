@@ -112,10 +112,11 @@ DONE = RecordedAct("done")
 
 
 class EpisodeRecorder:
-    """Carries out one task's plan. `world.platform` decides how: a finger, a mouse, or whole web pages."""
+    """Carries out one task's plan. `world.platform` decides how: a finger, a mouse, or whole web pages. Without
+    `pictures` the steps hold none: taking them is a third of the time."""
 
-    def __init__(self, world: OwnPages, rng: Random) -> None:
-        self.world = world
+    def __init__(self, world: OwnPages, rng: Random, pictures: bool = True) -> None:
+        self.world, self.pictures = world, pictures
         self.page = world.page
         self.rng = rng
         self.steps: list[RecordedStep] = []
@@ -136,7 +137,8 @@ class EpisodeRecorder:
         words = phrases.instruction(act, self.rng, self.world.platform)
         elements, self._looked = self._looked or self.world.elements(), None
         if not self.web:
-            self.steps.append(RecordedStep(self.world.screenshot(), tuple(elements), act, words))
+            picture = self.world.screenshot() if self.pictures else b""
+            self.steps.append(RecordedStep(picture, tuple(elements), act, words))
             return
         web = read_web_page(self.world)
         down = float(self.page.evaluate("scrollY"))
@@ -330,8 +332,9 @@ ENTRY_SHARE = 0.6  # of the other tasks: they start outside the app as well
 SHORT = ("mail.star", "settings.switch", "settings.slider")  # one step inside the app, so they start outside it
 
 
-def record_one(world: OwnPages, family: str, seed: int, plan: RecordingPlan) -> RecordedEpisode:
-    """One task of `family` on the screen of `seed`. Raises OracleError if the plan can't be carried out."""
+def record_one(world: OwnPages, family: str, seed: int, plan: RecordingPlan, pictures: bool = True) -> RecordedEpisode:
+    """One task of `family` on the screen of `seed`, for a web page always with its pictures. Raises OracleError if the
+    plan can't be carried out."""
     rng = Random(f"{family}/{seed}")
     app = app_of(family)
     # A task of one step alone would leave an episode of a single screen.
@@ -344,7 +347,7 @@ def record_one(world: OwnPages, family: str, seed: int, plan: RecordingPlan) -> 
     if task is None:
         raise OracleError(f"{family}: screen {seed} can't carry the task")
     task = replace(task, entry=entry)
-    recorder = EpisodeRecorder(world, rng)
+    recorder = EpisodeRecorder(world, rng, pictures)
     # Only successes are kept as recorded: a slip of the oracle's isn't data.
     if not recorder.run(task, by_name=plan.by_name and entry):
         raise OracleError(f"{family}: seed {seed}: the final state doesn't hold {task.checks}")
