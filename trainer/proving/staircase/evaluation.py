@@ -67,24 +67,23 @@ class Evaluation:
                 self.config.key("episodes", "grounding_test", "attempts", "seed", "max_new_tokens"),
             ]
         )
-        # The key holds all that decides the figures, so an existing file is taken as it is.
-        path = self.folder / f"{name}-{key[:12]}.json"
+        # The key holds all that decides the figures, so an existing file is taken as it is: a stage that kept the
+        # weights of the one before has its figures, too.
+        path = self.folder / f"{key[:12]}.json"
         if not path.is_file():
             self.emit({"kind": "evaluating", "row": name})
             subject = tested if isinstance(tested, PolicyMaker) else _loaded(tested)
-            sampled = self.worlds(subject, self.sampled, f"{name}-sampled-{key[:12]}", self.config.attempts)
+            sampled = self.worlds(subject, self.sampled, f"sampled-{key[:12]}", self.config.attempts)
             made = {
-                "name": name,
                 "key": key,
-                "greedy": self.worlds(subject, self.test, f"{name}-greedy-{key[:12]}"),
+                "greedy": self.worlds(subject, self.test, f"greedy-{key[:12]}"),
                 "sampled": sampled,
                 # Scripted policies and tables don't answer questions about a picture.
                 "grounding": [] if isinstance(subject, PolicyMaker) else self._grounding(subject),
             }
             put_json(path, made)
             self.emit({"kind": "evaluated", "row": name})
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
+        return {"name": name, **json.loads(path.read_text(encoding="utf-8"))}
 
     def worlds(
         self, tested: object, contracts: Sequence[TaskSpec], journal: str, sampled: int = 0
@@ -138,7 +137,7 @@ class Evaluation:
                 self.config.max_new_tokens,
             ]
         )[:12]
-        path = self.folder / f"validation-{stage.name}-{key}.json"
+        path = self.folder / f"validation-{key}.json"
         if not path.is_file():
             records = self.worlds(_loaded(stage), contracts, path.stem)
             # Attempts whose world failed have no success to count.
