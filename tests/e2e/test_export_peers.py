@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from corpusmaker import commit
 from exports_made import export_corpus, export_pool
+from exports_read import PEERS
 from goldmaker import gold
 from tiny_published import published_tokenizer
 
@@ -64,6 +65,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def read_by(peer: str, folder: Path, tmp_path: Path) -> list[list]:
+    if sys.executable == PYTHON:  # what we have ourselves is asked in this process: a start of TRL takes seconds
+        pytest.importorskip(MODULES[peer], reason=f"$VESPER_PEERS_PYTHON may name one that has {MODULES[peer]}")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+            return [json.loads(json.dumps(row)) for row in PEERS[peer](folder)]
     if subprocess.run([PYTHON, "-c", f"import {MODULES[peer]}"], capture_output=True, check=False).returncode:
         pytest.skip(f"{PYTHON} has no {MODULES[peer]}; $VESPER_PEERS_PYTHON may name an interpreter that has")
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
