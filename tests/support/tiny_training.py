@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 SHAPE: dict[str, Any] = {
     "hidden": 64,
@@ -46,3 +51,15 @@ SETTINGS: dict[str, Any] = {
         "save_steps": 1,
     },
 }
+
+
+@contextmanager
+def short_replies(tokens: int = 12) -> Iterator[None]:
+    """Models whose training begins inside have no room for longer replies, nor have those that are trained from them.
+    What a few steps teach rambles to the end of any length, and stages would do little else."""
+    from trainer.stages import checkpoints
+
+    usual = checkpoints.preset_from
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "preset_from", lambda chosen: replace(usual(chosen), max_answer_tokens=tokens))
+        yield
