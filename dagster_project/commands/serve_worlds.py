@@ -68,13 +68,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _tasks(options: argparse.Namespace) -> list[TaskSpec]:
     """Those of the worlds that are named, or of the pool that a world here can run and a rule decide."""
-    from trainer.stages.online import runnable_tasks  # with torch, which `--help` does without
-
     # Exactly one of the two.
     if options.pool == bool(options.world):
         raise ValueError("expected --world (one or more) or --pool, found " + ("both" if options.pool else "neither"))
     if not options.pool:
         return [task for world in options.world for task in tasks_of(world, options.count, options.seed, options.task)]
+    from trainer.stages.online import runnable_tasks  # with torch, which the tasks of worlds do without
+
     rows = open_store(options.home).require(SHARDS).read("tasks", Tasks.schema).to_pylist()
     platforms = sorted({kind.platform for kind in WORLDS.values()})
     found, left_out = runnable_tasks(rows, platforms, list(WORLDS))

@@ -80,11 +80,11 @@ def _merge_arguments(parser: argparse.ArgumentParser) -> None:
 
 def train(options: argparse.Namespace) -> int:
     """Stages of the trainer, one after the other; under torchrun each in all of its processes."""
-    # with torch, which `--help` does without
+    config = _config(options)
+    # with torch, which `--help` does without, and a mistake in the settings
     from trainer.modeling.checkpoint import LINEAGE
     from trainer.stages.launch import on_ranks
 
-    config = _config(options)
     if options.out and (len(options.stage) > 1 or options.stage[0] not in CHECKPOINTS):
         raise ValueError(f"--out: expected one stage that makes a checkpoint, found {', '.join(options.stage)}")
     if options.out and (options.out / LINEAGE).exists():
