@@ -28,6 +28,7 @@ from pipelines.training_data import shards
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from trainer.evaluation.records import Records
+from trainer.modeling.checkpoint import read_preset
 from trainer.modeling.tensors import WeightFiles
 from trainer.settings.domains import DOMAINS
 from trainer.settings.presets import PRESETS, nano
@@ -198,10 +199,6 @@ def test_training_begins_from_a_checkpoint_by_its_folder(
     store: Store, made: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same tensors, its own tokenizer, its digest in the lineage; other weights there are another version."""
-    import shutil
-
-    from trainer.modeling.tensors import WeightFiles
-
     kept = tmp_path / "kept"
     shutil.copytree(checkpoint_folder(made["mid_trained"]), kept)
     config = {"weights": str(kept), "preset": "nano"}
@@ -232,8 +229,6 @@ def test_training_begins_from_a_folder_of_published_weights(
     kind: str, store: Store, made: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of sizes that no preset has; what is unchanged goes out bit for bit."""
-    from trainer.modeling.checkpoint import read_preset
-
     hub = write_hub(tmp_path / "hub", kind)
     config = {"weights": str(hub), "preset": KINDS.get(kind, "2b"), "pixels": [32 * 32, 96 * 128]}
     run = ["train", "base", "--home", str(store.home), "--out", str(tmp_path / "out"), "--config"]
