@@ -27,6 +27,7 @@ from pipelines.store import Store, StoreError
 from pipelines.training_data import shards
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
+from trainer.evaluation.evaluate import compare
 from trainer.evaluation.records import Records
 from trainer.modeling.checkpoint import read_preset
 from trainer.modeling.tensors import WeightFiles
@@ -264,8 +265,6 @@ def test_data_that_is_made_anew_alike_trains_nothing(
 
 
 def test_evaluations_have_controls_and_records_of_the_same_samples(made: dict[str, Any]) -> None:
-    from trainer.evaluation.evaluate import compare
-
     records = {name: made[f"evaluations/{name}"].read("records").to_pylist() for name in MADE}
     ids = {name: [record["sample_id"] for record in listed] for name, listed in records.items()}
     assert all(listed == ids["base"] for listed in ids.values()) and len(ids["base"]) > 4
