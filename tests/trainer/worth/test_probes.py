@@ -26,7 +26,7 @@ from trainer.worth.probe import ProbeRunner
 from trainer.worth.tables import ALONE, LEFT_OUT, MIXTURE, PROPOSAL, RULES, SOURCES
 from trainer.worth.variants import Variant
 
-NAMES = ("first", "second", "third", "fourth")
+NAMES = ("first", "second", "third")  # one of them may change beside the others as they were
 DEPLOYED = Deployed(NAMES, TARGET_SHARES)
 SMALL = {"tokens": 600, "batch_size": 2, "grounding": 4, "navigation": 1, "processes": 1}
 
@@ -73,9 +73,9 @@ def test_each_source_is_measured_and_one_that_changed_costs_its_own_probes_alone
     made = _worth(store, base, SOURCES, first)
     rows = made.read("worth").to_pylist()
     assert {(row["kind"], row["subject"]) for row in rows} == {(k, n) for k in (LEFT_OUT, ALONE) for n in NAMES}
-    # of three seeds each: all together, four times all but one, each alone; the base is no training, so once. A plan
+    # of three seeds each: all together, three times all but one, each alone; the base is no training, so once. A plan
     # that is another's (a source whose rows come late in all) is no run of its own.
-    assert 3 * (1 + 3 + 4) <= first.runs <= 3 * (1 + 4 + 4) + 1
+    assert 3 * (1 + 2 + 3) <= first.runs <= 3 * (1 + 3 + 3) + 1
     assert all(row["seeds"] == 3 and row["questions"] > 0 and row["tokens"] >= SMALL["tokens"] for row in rows)
     assert max(row["tokens"] for row in rows) < SMALL["tokens"] + 2 * 160, "equal tokens, but for the last batch"
     assert made.rows("costs") == len(rows)
@@ -97,7 +97,7 @@ def test_each_source_is_measured_and_one_that_changed_costs_its_own_probes_alone
 
     fresh = Counted()
     _worth(store, base, SOURCES, fresh, company="current")
-    assert 3 < fresh.runs <= 3 * 3, "without each of the others, which now holds the new second source"
+    assert 3 < fresh.runs <= 3 * 2, "without each of the others, which now holds the new second source"
 
 
 @pytest.mark.slow
