@@ -99,16 +99,18 @@ def test_its_state_comes_back(start: Path) -> None:
     assert all(torch.equal(left, other.model.state_dict()[name]) for name, left in one.model.state_dict().items())
 
 
-def test_a_run_of_online_rl_begins_as_our_own_and_learns(start: Path, tmp_path: Path) -> None:
-    config = settings(updates=12, tasks_per_update=6, num_generations=8, learning_rate=1.5e-3, eval_steps=0, workers=24)
-    curves = {}
-    for name, updates in (("own", 1), ("trl", 12)):
-        more = config.changed(engine=name, updates=updates)
-        curves[name] = train(start, tmp_path / name, more, validation=0).metrics["curve"]
+def test_a_run_of_online_rl_goes_as_our_own(start: Path, tmp_path: Path) -> None:
+    """That our own learns is `tests/trainer/online/test_train.py`'s to show: here the same steps are taken."""
+    config = settings(updates=2, tasks_per_update=3, num_generations=8, learning_rate=1.5e-3, eval_steps=0, workers=24)
+    curves = {
+        name: train(start, tmp_path / name, config.changed(engine=name), validation=0).metrics["curve"] for name in BOTH
+    }
+    assert curves["own"][0]["with_signal"] > 0, "some of the groups hold a comparison"
     for figure in ("loss", "grad_norm", "kl", "entropy", "success", "reward", "ratio"):
         assert curves["trl"][0][figure] == pytest.approx(curves["own"][0][figure], abs=TOLERANCE, rel=1e-4), figure
-    first, last = (sum(row["success"] for row in rows) / 4 for rows in (curves["trl"][:4], curves["trl"][-4:]))
-    assert last > first + 0.1, (first, last)
+    # AdamW's step is of the rate's size even where rounding alone gave the gradient, so a reply or two may differ then
+    for figure in ("entropy", "success", "reward"):
+        assert curves["trl"][1][figure] == pytest.approx(curves["own"][1][figure], abs=0.1), figure
 
 
 @pytest.mark.parametrize(
