@@ -223,14 +223,16 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
             if not isinstance(value.get(one, {}), Mapping):
                 raise SettingsError(where, {(name, one): f"expected settings by name, found {value[one]!r:.60}"})
     # The whole tree first: what is wrong in it is reported with its own name.
-    TrainerSettings.parsed(merged, where)
+    whole, checked = TrainerSettings.parsed(merged, where), set[str]()
     for name, section, own in (("offline", OfflineSection, SPECIALISTS), ("online", OnlineSection, ONLINE)):
         for one in own:  # also those of other stages: what is wrong is reported before anything trains
             alone = _of_one(base[name], given.get(name, {}), one, own)
-            section.parsed(alone, f"{where}: {name}.{one}")
+            if str(alone) not in checked:  # most specialists have the same; as text, since True equals 1
+                section.parsed(alone, f"{where}: {name}.{one}")
+                checked.add(str(alone))
             if one == stage:
-                merged[name] = alone
-    return TrainerSettings.parsed(merged, where)
+                whole = TrainerSettings.parsed({**merged, name: alone}, where)
+    return whole
 
 
 def _of_one(preset: Mapping[str, Any], given: Mapping[str, Any], one: str, own: tuple[str, ...]) -> dict[str, Any]:
