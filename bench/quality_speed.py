@@ -9,6 +9,7 @@ last line says whether the checkouts agree on them. Exit code 1 if they don't.
 
 import argparse
 import hashlib
+import inspect
 import io
 import json
 import os
@@ -85,15 +86,20 @@ def stage_function(home: Path, stage: str) -> Callable[[], int]:
     """What runs a stage over a store and returns how many items it worked on; all it needs is imported."""
     from pipelines.store import Store
     from pipelines.training_data.shards import build_shards
+    from quality.judges.registry import JudgeConfig
     from quality.judges.rules import RulesJudge
     from quality.judges.verdicts import judge_source
     from quality.refinement.gold import build_gold
     from quality.refinement.rewrite import ProofRewriter
 
     store, judge = Store(home), RulesJudge()
+    # By an engine, as the graph does; checkouts from before there were any take none.
+    by_engine = "config" in inspect.signature(judge_source).parameters
+    judged: dict[str, Any] = {"config": JudgeConfig()} if by_engine else {}
+    refined: dict[str, Any] = {"judge_config": JudgeConfig()} if by_engine else {}
     functions: dict[str, Callable[[], Any]] = {
-        "judge": lambda: judge_source(store, SOURCE, judge).counts["items"],
-        "refine": lambda: build_gold(store, SOURCE, judge, ProofRewriter()).counts["items"],
+        "judge": lambda: judge_source(store, SOURCE, judge, **judged).counts["items"],
+        "refine": lambda: build_gold(store, SOURCE, judge, ProofRewriter(), **refined).counts["items"],
         "shards": lambda: build_shards(store, [SOURCE]).counts["packed"],
     }
     return functions[stage]

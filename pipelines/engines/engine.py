@@ -4,14 +4,18 @@ Nothing comes back from a call but its end or its error: what a part made is tol
 `run_parts` looks for afterwards.
 """
 
+import contextlib
+import gc
 import socket
 import urllib.parse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from pipelines.extensions import find_part
 
 ANSWERS_S = 5.0
+COLLECT_FROM = 100_000
+"""Containers that a part makes, less those it lets go, before Python looks for cycles among them; usually 700."""
 
 
 class EngineError(RuntimeError):
@@ -51,4 +55,17 @@ def name_of(function: Callable[..., object]) -> str:
 def call(function: str, argument: object) -> None:
     """Call a function by its name: what each engine runs for each part. The name of the part's function leads to it in
     any process that has the same code."""
-    find_part("part function", function, {})(argument)
+    with _seldom_collecting():
+        find_part("part function", function, {})(argument)
+
+
+@contextlib.contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    """A part's rows are plain trees, freed by reference counts: looking for cycles among millions of their pieces takes
+    up to a third of the time and finds nothing. Not never, as a judge or deriver of somebody else may make some."""
+    usual = gc.get_threshold()
+    gc.set_threshold(COLLECT_FROM, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)

@@ -1,7 +1,5 @@
 """One part of a source: its files through the adapter, by column or record by record, each native unit counted once."""
 
-import contextlib
-import gc
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -84,7 +82,7 @@ def unify_part(item: PartArguments, out: PartWriter) -> dict[str, object]:
     companions = {name: Path(path) for name, path in item.companions.items()}
     pieces = {item.files[0]: item.piece} if item.piece else {}
     raw = TrackedRaw(Path(item.root), companions, frozenset(item.files) | frozenset(item.side_files), pieces)
-    with using(store.known_pictures()), _without_collector():
+    with using(store.known_pictures()):
         part = _Part(item, adapter, raw, store, out)
         for group in item.groups:
             if isinstance(adapter, BatchAdapter):
@@ -124,19 +122,6 @@ def _to_the_end(found: Iterator[_Found], files: Sequence[str]) -> Iterator[_Foun
             raise
         logger.warning("%s: its reader stopped: %s: %s", last, type(error).__name__, error)
         yield Broken(last, "behind what was read", "unreadable", f"{type(error).__name__}: {error}", ends=True)
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Records are plain trees: looking for cycles among millions of their pieces takes a third of the time and finds
-    nothing. What they leave is freed by reference counts."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 class _Part:

@@ -67,8 +67,7 @@ def named_labels(episode: Episode) -> dict[str, list[Element]]:
     found: dict[str, list[Element]] = {}
     for element in _elements(episode):
         label = element.label.strip()
-        # Short labels and digits occur in any goal by chance; containers bear the words of all that is in
-        # them.
+        # Short labels and digits occur in any goal by chance; containers bear the words of all within them.
         if len(plain(label)) < 3 or plain(label).isdigit() or element.area > CONTAINER_SHARE * 1e6:
             continue
         # Inside a sentence and with a capital, so "home" in a goal isn't the button Home.

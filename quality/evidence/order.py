@@ -138,7 +138,9 @@ def in_order(episode: Episode, habits: Habits) -> Finding | None:
         after = _settled(steps, place)
         if step.action is None or after is None or step.screen is None:
             continue
-        here = max(fit(step, after), fit(step, step.next) if step.next is not None else 0.0)
+        here = fit(step, after)
+        if step.next is not after:
+            here = max(here, fit(step, step.next) if step.next is not None else 0.0)
         supported += here > 0
         if here > 0:
             continue

@@ -62,7 +62,7 @@ class Episode:
     def source(self) -> str:
         return str(self.steps[0].row["source"])
 
-    @property
+    @cached_property
     def actions(self) -> list[Step]:
         """Steps that have an action."""
         return [step for step in self.steps if step.row["action_text"] is not None]
@@ -70,14 +70,12 @@ class Episode:
     @property
     def one_picture(self) -> bool:
         """Whether several actions share the only picture: then nothing shows what they changed."""
-        # A script on one picture: nothing shows what its steps changed.
         return len(self.steps) > 1 and len({step.row["screenshot_sha256"] for step in self.steps}) == 1
 
-    @property
+    @cached_property
     def is_prefix(self) -> bool:
         """Whether a repair cut this episode before its end: then that isn't claimed to reach the goal. A plain `cut` is
         none: it takes off what follows Finished, which still claims it."""
-        # A plain `cut` took off what followed Finished, so its end is still claimed.
         return any(repair.startswith("cut:") for step in self.steps for repair in step.provenance.get("repairs", ()))
 
 

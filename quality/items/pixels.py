@@ -16,7 +16,6 @@ import numpy as np
 import scipy  # it loads a part when that is first used: the graph, which imports this, has no use for any
 from PIL import Image
 
-from pipelines.store.images import open_image
 from pipelines.store.pixels import rgb_pixels
 from pipelines.store.small_greys import Grey, reduced
 
@@ -161,7 +160,8 @@ def measure_shift(before: Grey, after: Grey, skip_top: float = 0.0) -> Shift | N
     # Only where something changed: fixed bars would vote for no shift at all.
     window = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
     one, two = before[window].astype(np.float32), after[window].astype(np.float32)
-    still = _Overlaps(one, two).correlation(0)
+    upright = _Overlaps(one, two)
+    still = upright.correlation(0)
     # Hardly anything moved: no shift could fit clearly better than none.
     if still + 0.1 > MOST_CORRELATION:
         return None
@@ -171,7 +171,7 @@ def measure_shift(before: Grey, after: Grey, skip_top: float = 0.0) -> Shift | N
         # Too small a window to decide by.
         if len(a) < 12 or a.shape[1] < 4:
             continue
-        size, overlaps = before.shape[axis], _Overlaps(a, b)
+        size, overlaps = before.shape[axis], _Overlaps(a, b) if axis else upright
         for shift in _candidates(a, b):
             correlation = overlaps.correlation(shift)
             found.append(Shift(words[0] if shift > 0 else words[1], abs(shift) * 1000 / size, correlation))
@@ -195,9 +195,9 @@ def _candidates(a: np.ndarray, b: np.ndarray, count: int = 4) -> list[int]:
     # At least a quarter of the view has to remain for a comparison.
     limit = int(size * (1 - MIN_OVERLAP))
     width = scipy.fft.next_fast_len(size + limit, real=True)
-    rows_a, rows_b = (np.diff(x, axis=0, prepend=x[:1]) for x in (a, b))  # edges, not levels, decide
     # Correlation as a product of spectra, added over the columns.
-    spectrum = np.vecdot(scipy.fft.rfft(rows_b, width, axis=0), scipy.fft.rfft(rows_a, width, axis=0))
+    of_a, of_b = (scipy.fft.rfft(_edges(x, width), axis=0) for x in (a, b))
+    spectrum = np.vecdot(of_b, of_a)
     scores = scipy.fft.irfft(spectrum, width)
     picked: list[int] = []
     for shifts in (np.arange(2, limit + 1), -np.arange(2, limit + 1)):
@@ -210,6 +210,13 @@ def _candidates(a: np.ndarray, b: np.ndarray, count: int = 4) -> list[int]:
             # The same peak isn't picked twice.
             values[max(best - 2, 0) : best + 3] = -np.inf
     return picked
+
+
+def _edges(x: np.ndarray, height: int) -> np.ndarray:
+    """What changes from row to row, which decides, not the levels; zeros below, up to a height."""
+    edges = np.zeros((height, x.shape[1]), np.float32)
+    np.subtract(x[1:], x[:-1], out=edges[1 : len(x)])
+    return edges
 
 
 class _Overlaps:
@@ -247,13 +254,6 @@ def _running(x: np.ndarray) -> np.ndarray:
     np.cumsum(x.sum(axis=1), dtype=np.float64, out=sums[0, 1:])
     np.cumsum(np.vecdot(x, x), dtype=np.float64, out=sums[1, 1:])
     return sums
-
-
-def thumbnail(data: bytes, size: int = 256) -> Image.Image:
-    """Encoded picture → RGB picture whose long side is at most `size`."""
-    image = open_image(data)
-    image.thumbnail((size, size))
-    return image
 
 
 MOVE_STEP = 4

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -56,9 +56,8 @@ class ScreenFolder:
         return self.path(sha256).read_bytes()
 
 
-@dataclass(frozen=True, slots=True)
-class Element:
-    """An element of a screen; `box` in 0..1000."""
+class Element(NamedTuple):
+    """An element of a screen; `box` in 0..1000. A tuple, which is made twice as fast."""
 
     box: Box
     role: str
@@ -154,7 +153,6 @@ class MeasuredPairs:
 
 def _put(measured: dict[tuple[str, str, float], T], key: tuple[str, str, float], value: T) -> T:
     """Keep a value; a full cache is emptied first, for screens are compared with their neighbours only."""
-    # Emptied whole: screens are compared with their neighbours, so old pairs don't come back.
     if len(measured) >= CACHED_PAIRS:
         measured.clear()
     measured[key] = value
@@ -168,7 +166,14 @@ class ScreenBank:
         self.source = source
         self._small_greys = source.small_greys if isinstance(source, _KeepsGreys) else None
         self._screens = screens.combine_chunks()
-        self._listed = self._screens.column("elements")
+        # All elements as columns, of which a screen has a run: nothing is built before it is asked for.
+        listed = screens.column("elements").combine_chunks()
+        self._bounds, columns = listed.offsets.to_numpy(), listed.values
+        self._words = [columns.field(name) for name in ("role", "text", "name")]
+        boxes = columns.field("box")
+        self._boxed = boxes.is_valid().to_numpy(zero_copy_only=False)
+        self._boxes = boxes.flatten().to_numpy(zero_copy_only=False).reshape(-1, 4)
+        self._boxes_before = np.append(0, self._boxed.cumsum())
         self._rows = {sha: row for row, sha in enumerate(screens.column("screenshot_sha256").to_pylist())}
         self._made: WeakValueDictionary[str, Screen] = WeakValueDictionary()  # a screen holds its bank
         self._greys: OrderedDict[str, Grey] = OrderedDict()
@@ -199,17 +204,16 @@ class ScreenBank:
 
     def elements(self, sha256: str) -> list[Element]:
         row = self._rows.get(sha256)
-        # The row's elements as Arrow, without a dict each.
-        listed = None if row is None else self._listed[row].values
-        if listed is None:
+        if row is None:
             return []
+        run = slice(*self._bounds[row : row + 2])
+        boxes = self._boxes[slice(*self._boxes_before[[run.start, run.stop]])]
+        # By way of numpy, which makes the texts of a column several times as fast as `to_pylist`.
+        words = (column[run].to_numpy(zero_copy_only=False).tolist() for column in self._words)
         # An element without a box can't be pointed at.
-        if listed.field("box").null_count:
-            listed = listed.filter(listed.field("box").is_valid())
-        sides = listed.field("box").flatten().to_numpy(zero_copy_only=False).tolist()
-        words = ([text or "" for text in listed.field(name).to_pylist()] for name in ("role", "text", "name"))
-        boxes = zip(sides[::4], sides[1::4], sides[2::4], sides[3::4], strict=True)
-        return [Element(box, *said) for box, *said in zip(boxes, *words, strict=True)]
+        there = self._boxed[run].tolist()
+        columns = ([text or "" for text in compress(column, there)] for column in words)
+        return list(map(Element, map(tuple, boxes.tolist()), *columns))
 
     def grey(self, sha256: str) -> Grey:
         if sha256 not in self._greys:
@@ -233,7 +237,6 @@ class ScreenBank:
     def _decode(self, sha256: str) -> None:
         """Put a picture's both versions into the caches: decoding costs most, and who asks for one often needs the
         other, too."""
-        # Both sizes at once: decoding costs most, and who asks for one mostly asks for the other.
         image = grey_image(self.source.screen_bytes(sha256))
         _keep(self._full, CACHED_FULL, sha256, image)
         _keep(self._greys, CACHED_GREYS, sha256, reduced(image))

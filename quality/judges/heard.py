@@ -48,7 +48,7 @@ class QuietBank(BankView):
         for element in listed:
             text, name = without_orders(element.text), without_orders(element.name)
             # An element that only held an order would otherwise be a nameless one, which rules object to.
-            if text or name or not element.label:  # an element that says nothing but an order isn't one
+            if text or name or not element.label:
                 found.append(Element(element.box, element.role, text, name))
         return found
 
@@ -107,7 +107,6 @@ def to_the_point(item: Item) -> Item:
 
 def _told(step: Step, first: str, acted: tuple[str, ...], typed: tuple[str, ...]) -> Row:
     row = step.row
-    # Answers are left out of the search and put back behind it.
     # What the user was asked and said stands under the goal from then on: it is what happened, not what is wanted.
     answers = answers_of(row["instruction"], first)
     goal = row["instruction"].removesuffix(answers)

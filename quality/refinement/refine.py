@@ -318,7 +318,7 @@ def _settle(work: _Work, refined: Refined) -> None:
         index = step.row["step_index"]
         if step.row["action_text"] is None:
             # The last screen belongs to the action that led to it, and is gold with it.
-            if index - 1 in retained:  # the last screen stays with the action that led to it
+            if index - 1 in retained:
                 refined.steps.append(step.row)
             continue
         verdict = work.verdicts[step.item_id]

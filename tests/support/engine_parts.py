@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -43,6 +44,11 @@ def parts(home: Path, count: int, **does: str) -> list[PartCall[Number]]:
     """Parts n0, n1, …; `does` says of some (`n2="fail"`) what they do."""
     items = [Number(str(home), number, does.get(f"n{number}", "")) for number in range(count)]
     return [PartCall(item, (item.spec,), seconds=1.0, rows=10) for item in items]
+
+
+def note_collecting(seen: list[int]) -> None:
+    """Note from how many containers on cycles are looked for while a part is run."""
+    seen.append(gc.get_threshold()[0])
 
 
 def write(item: Number) -> PartResult:

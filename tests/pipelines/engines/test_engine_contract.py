@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ import engine_parts
 import pytest
 
 from pipelines.engines.beam import flags
-from pipelines.engines.engine import EngineError, name_of
+from pipelines.engines.engine import COLLECT_FROM, EngineError, call, name_of
 from pipelines.engines.in_process import InProcess
 from pipelines.engines.run_parts import ENGINES, Execution, chosen_engine, run_parts
 from pipelines.engines.settings import EngineChoice, EngineSettings
@@ -128,6 +129,14 @@ def test_a_function_that_no_worker_can_import_is_refused() -> None:
     with pytest.raises(ValueError, match="expected a function at the top of a module"):
         name_of(lambda item: None)
     assert name_of(engine_parts.write) == "engine_parts:write"
+
+
+def test_cycles_are_seldom_looked_for_within_a_part_alone() -> None:
+    usual, seen = gc.get_threshold(), list[int]()
+    call("engine_parts:note_collecting", seen)
+    with pytest.raises(AttributeError):
+        call("engine_parts:note_collecting", None)
+    assert seen == [COLLECT_FROM] and gc.get_threshold() == usual
 
 
 def test_auto_starts_workers_where_they_pay(tmp_path: Path) -> None:

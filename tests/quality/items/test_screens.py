@@ -87,6 +87,33 @@ def test_pairs_are_measured_as_their_pictures_are() -> None:
                 assert first.shift_to(second, top) == measure_shift(greys[one], greys[two], top)
 
 
+def test_elements_are_those_of_the_rows_that_have_a_box() -> None:
+    box = [1.0, 2.0, 3.5, 4.0]
+    listed: list[list[dict[str, object]]] = [
+        [{"box": box, "role": "button", "text": None, "name": "Save"}],
+        [],
+        [
+            {"box": None, "role": "r", "text": "lost", "name": ""},
+            {"box": box, "role": None, "text": "über", "name": None},
+        ],
+        [{"box": [0.0, 0.0, 9.0, 9.0], "role": "", "text": "last", "name": ""}],
+    ]
+    table = Screens.table(
+        {"screenshot_sha256": str(n), "width_px": 1, "height_px": 1, "phash": 0, "elements": one, "source": "test"}
+        for n, one in enumerate(listed)
+    )
+    expected = [
+        [Element((1.0, 2.0, 3.5, 4.0), "button", "", "Save")],
+        [],
+        [Element((1.0, 2.0, 3.5, 4.0), "", "über", "")],
+        [Element((0.0, 0.0, 9.0, 9.0), "", "last", "")],
+    ]
+    # a slice begins within its columns, and an empty table has none
+    for begin in range(len(listed) + 1):
+        bank = ScreenBank(table.slice(begin), Pictures({}))
+        assert [bank.elements(str(n)) for n in range(len(listed))] == [[]] * begin + expected[begin:]
+
+
 @pytest.mark.parametrize("kind", ["greys", "elements", "pairs"])
 def test_caches_are_bounded(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screens, "CACHED_GREYS", 3)
