@@ -108,7 +108,6 @@ def late_screens(episode: Episode) -> dict[str, Finding]:
     for before, step in pairwise(episode.actions):
         kind, text, ahead = before.row["action_type"], before.row["action_text"], message
         message = text
-        # Done twice is a loop, which has a finding of its own.
         if kind not in MUST_CHANGE or step.follows_gap or text in (ahead, step.row["action_text"]):
             continue  # what is done twice is a loop: see `loops`
         if before.screen is None or step.screen is None or step.next is None or step.row["action_type"] == "Wait":

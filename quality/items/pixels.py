@@ -56,15 +56,11 @@ def grey_small(data: bytes) -> Grey:
     return reduced(grey_image(data))
 
 
-def _below_status_bar(grey: Grey, share: float) -> Grey:
-    return grey[int(len(grey) * share) :]
-
-
 def changed_share(before: Grey, after: Grey, skip_top: float = 0.0) -> float:
     """Share of pixels that changed, 0..1; pictures of different shape are wholly changed."""
     if before.shape != after.shape:
         return 1.0
-    one, two = _below_status_bar(before, skip_top), _below_status_bar(after, skip_top)
+    one, two = (grey[int(len(grey) * skip_top) :] for grey in (before, after))
     count = int(np.count_nonzero(_differs(one, two)))
     # A pixel or two is a caret or noise.
     return count / one.size if count >= MIN_CHANGED_PX else 0.0

@@ -146,8 +146,6 @@ def box_shift(samples: Sequence[Sample]) -> Iterator[TakenItem]:
         boxed = [sample for sample in on_picture if boxes_of(sample)]
         boxes = sorted({box for sample in boxed for box in boxes_of(sample)})
         screen = boxed[0].screen if boxed else None
-        # Where elements of the source tell of the shift, the judge sees and repairs it; here only the picture
-        # tells.
         if screen is None or picture_moved(boxed[0]) is not None or _placed_apart(boxes, screen.elements):
             continue
         move = boxes_moved(screen.grey_full, boxes)
@@ -204,8 +202,6 @@ def nested_boxes(samples: Sequence[Sample]) -> Iterator[TakenItem]:
                 requested[boxes_of(sample)[0]].append(sample)
         for box, group in requested.items():
             names = {plain(expression_of(sample)) for sample in group}
-            # A small button with several wordings is paraphrased; a large region with many names is none of
-            # them.
             if len(names) > MANY_NAMES and _area(box) > CONTAINER_AREA:
                 detail = f"one box of {_area(box) / 1e4:.0f} % of the screen goes by {len(names)} names"
                 yield from (TakenItem(sample.item_id, "nested_boxes", detail) for sample in group)
