@@ -1,7 +1,6 @@
 """`vesper unify | dedup | shard`: the pipeline's steps on plain folders, without a store."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,7 @@ EXAMPLES = {
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = f"example: {EXAMPLES[command]}"
-    fill: dict[str, Callable[[argparse.ArgumentParser], None]] = {
-        "unify": _unify_arguments,
-        "dedup": _dedup_arguments,
-        "shard": _shard_arguments,
-    }
-    fill[command](parser)
+    {"unify": _unify_arguments, "dedup": _dedup_arguments, "shard": _shard_arguments}[command](parser)
 
 
 def _unify_arguments(parser: argparse.ArgumentParser) -> None:

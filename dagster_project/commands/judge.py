@@ -1,7 +1,6 @@
 """`vesper judge`, `vesper judge train`, `vesper refine`: scoring and repairing plain folders, without a store."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
 from dagster_project.commands.corpus_option import TEXT, corpus
@@ -27,12 +26,7 @@ EXAMPLES = {
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = f"example: {EXAMPLES[command]}"
-    fill: dict[str, Callable[[argparse.ArgumentParser], None]] = {
-        "judge": _judge_arguments,
-        "judge train": _train_arguments,
-        "refine": _refine_arguments,
-    }
-    fill[command](parser)
+    {"judge": _judge_arguments, "judge train": _train_arguments, "refine": _refine_arguments}[command](parser)
 
 
 def _judge_arguments(parser: argparse.ArgumentParser) -> None:

@@ -221,21 +221,18 @@ def _text(value: object, word: str, *, empty: bool = False) -> str:
     return value
 
 
+def _ends(call: PyAutoGuiCall, word: str) -> list[action_types.Point]:
+    return [fraction_point(_argument(call, k, name), word) for k, name in enumerate(("from_coord", "to_coord"))]
+
+
 def _drag(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
-    start, end = (
-        fraction_point(_argument(call, 0, "from_coord"), word),
-        fraction_point(_argument(call, 1, "to_coord"), word),
-    )
-    return MappedAction((action_types.Drag(start, end),), word, False, ())
+    return MappedAction((action_types.Drag(*_ends(call, word)),), word, False, ())
 
 
 def _swipe(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
-    start, end = (
-        fraction_point(_argument(call, 0, "from_coord"), word),
-        fraction_point(_argument(call, 1, "to_coord"), word),
-    )
+    start, end = _ends(call, word)
     return MappedAction(
         (action_types.Scroll(start, end, scroll_direction(start, end)),), word, False, ("direction_from_points",)
     )

@@ -16,6 +16,7 @@ from typing import Any
 
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import MappedAction
+from pipelines.mapping.card import Loss
 from pipelines.mapping.frames import whole_sides
 from pipelines.mapping.items import ItemError, bad_values, read_once
 from pipelines.mapping.points import in_frame, wheel_direction
@@ -32,8 +33,24 @@ _UID = re.compile(r"uid_(?:record|episode)_(.+)_step_(\d+)", re.ASCII)
 _STEP = re.compile(r"^\s*step\s+(\d+)", re.MULTILINE | re.IGNORECASE)
 ROW = frozenset({"uid", "image_id", "image_size", "question", "actions_history", "logs", "thoughts", "actions_label"})
 """Fields of a row of the three parts that hold actions."""
-WORDS = ("click", "hover", "input", "enter", "scroll", "select", "select_text", "copy", "answer")
 OTHER = "other actions"
+WEB_LOSSES = (
+    Loss("click", "Click", "kept"),
+    Loss("hover", "Hover", "kept"),
+    Loss("input", "Click, Type", "kept", "Type only, without an element"),
+    Loss("enter", "PressEnter", "kept"),
+    Loss("scroll", "Scroll(direction)", "kept", "lossy if it goes both ways; by nothing: no_counterpart"),
+    Loss("select", "Click, Type", "lossy", "the option's place is unknown. v2: SelectOption, kept"),
+    Loss("select_text", "Drag", "kept"),
+    Loss("copy", "Hotkey(ctrl, c)", "kept"),
+)
+"""Rows for the loss table of a web part, without `answer`."""
+OTHER_LOSSES = (
+    Loss(OTHER, "-", "dropped", "unknown_action:<name>, or no name"),
+    Loss("elements", "-", "lossy", "boxes without text in a frame that nothing confirms"),
+)
+"""Rows for that of any part with actions."""
+WORDS = (*(loss.native for loss in WEB_LOSSES), "answer")
 
 
 def numbers(text: object, kind: str, word: str) -> list[float]:

@@ -28,7 +28,6 @@ from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, bad_values, notices, unknown_fields
 from pipelines.native import guicourse
-from pipelines.native.guicourse import OTHER
 from schemas.actions import Click, Finished, PressBack, PressEnter, PressHome, Scroll, Type, scroll_direction
 
 _WORDS = ("tap", "swipe", "input", "enter", "answer", "go_back", "go_home", "task_complete", "task_impossible")
@@ -58,8 +57,7 @@ DESCRIPTOR = Descriptor(
         Loss("go_home", "PressHome", "kept"),
         Loss("task_complete", "Finished", "kept"),
         Loss("task_impossible", "Finished", "lossy", "episode_outcome = failure says it"),
-        Loss(OTHER, "-", "dropped", "unknown_action:<name>, or no name"),
-        Loss("elements", "-", "lossy", "boxes without text in a frame that nothing confirms"),
+        *guicourse.OTHER_LOSSES,
     ),
     download=Download("yiye2023/GUIAct", files=("smartphone_*",)),
 )

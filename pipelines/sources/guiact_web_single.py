@@ -30,7 +30,6 @@ from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import guicourse
-from pipelines.native.guicourse import OTHER
 from pipelines.native.record_readers import count_of, field_id, json_list
 from schemas.ids import digest
 
@@ -48,19 +47,7 @@ DESCRIPTOR = Descriptor(
         "related scroll amounts are rounded to 0: the sign of the absolute one is taken",
         "up to twelve independent questions on one picture",
     ),
-    loss=(
-        Loss("click", "Click", "kept"),
-        Loss("hover", "Hover", "kept"),
-        Loss("input", "Click, Type", "kept", "Type only, without an element"),
-        Loss("enter", "PressEnter", "kept"),
-        Loss("scroll", "Scroll(direction)", "kept", "lossy if it goes both ways; by nothing: no_counterpart"),
-        Loss("select", "Click, Type", "lossy", "the option's place is unknown. v2: SelectOption, kept"),
-        Loss("select_text", "Drag", "kept"),
-        Loss("copy", "Hotkey(ctrl, c)", "kept"),
-        Loss("answer", "Finished", "kept"),
-        Loss(OTHER, "-", "dropped", "unknown_action:<name>, or no name"),
-        Loss("elements", "-", "lossy", "boxes without text in a frame that nothing confirms"),
-    ),
+    loss=(*guicourse.WEB_LOSSES, Loss("answer", "Finished", "kept"), *guicourse.OTHER_LOSSES),
     download=Download("yiye2023/GUIAct", files=("web-single_*",)),
 )
 

@@ -8,16 +8,9 @@ A raw row, a line of `os_genesis_web_training.jsonl` (made up, shortened):
 
 | native | unified |
 |---|---|
-| click [id], hover [id] | rejected (`no_coordinates`): the tree has no boxes |
-| type [id] [text] [0 or 1] | `Type(text)`, and `PressEnter` unless 0; lossy: the click into the field is lost |
-| press [keys] | `PressEnter` for Enter, else `Hotkey` |
-| scroll [down or up] | `Scroll(direction)`: what the view does |
-| goto [url] | `Launch(url)` |
-| go_back | `PressBack` |
-| stop [answer] | `Finished(answer)` |
-| new_tab, tab_focus, close_tab, go_forward | rejected (`no_counterpart`) |
+| the actions of WebArena | as in nnetnav |
 
-The actions are those of WebArena, read as in `nnetnav`. Consecutive rows with one instruction are an episode.
+Consecutive rows with one instruction are an episode.
 """
 
 import re

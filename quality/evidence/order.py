@@ -85,9 +85,8 @@ def _contains(outer: Box, inner: Box, margin: float = 15.0) -> bool:
     return low and all(inner[side] <= outer[side] + margin for side in (2, 3))
 
 
-def _settled(steps: Sequence[Step], place: int) -> Screen | None:
+def settled(steps: Sequence[Step], place: int) -> Screen | None:
     """The screen an action leads to once what loads has loaded: past the Waits that follow it."""
-    # Waits don't lead anywhere; the screen after them is what the action led to.
     for step in steps[place + 1 :]:
         if step.row["action_type"] != "Wait":
             return step.screen
@@ -134,7 +133,7 @@ def in_order(episode: Episode, habits: Habits) -> Finding | None:
     supported = 0
     for place, step in enumerate(steps):
         # Right after, or once what loads has loaded: either will do.
-        after = _settled(steps, place)
+        after = settled(steps, place)
         if step.action is None or after is None or step.screen is None:
             continue
         here = fit(step, after)

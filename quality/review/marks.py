@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from quality.review.verdict_store import AppendedFile, ReviewError, check_name
+from quality.review.verdict_store import AppendedFile, ReviewError, check_name, stripped
 
 MAX_ITEMS = 10_000
 """Items that one request marks at most."""
@@ -47,13 +47,7 @@ def marks_path(home: Path) -> Path:
 
 def check_tag(name: str) -> str:
     """A tag without blanks around it. Raises `ReviewError`."""
-    stripped = name.strip()
-    if not _TAG.fullmatch(stripped):
-        raise ReviewError(
-            "tag: expected 1 to 40 letters, digits, blanks and . : / + - (first a letter or digit), "
-            f"found {name[:60]!r}"
-        )
-    return stripped
+    return stripped(name, _TAG, "tag: expected 1 to 40 letters, digits, blanks and . : / + -")
 
 
 class MarkStore(AppendedFile):

@@ -94,13 +94,14 @@ def answers_path(home: Path) -> Path:
 
 def check_name(name: str) -> str:
     """An annotator's name, without blanks around it. Raises `ReviewError`."""
-    stripped = name.strip()
-    if not _NAME.fullmatch(stripped):
-        raise ReviewError(
-            f"annotator: expected 1 to 80 letters, digits, blanks and . @ + _ - (first a letter or digit), "
-            f"found {name[:100]!r}"
-        )
-    return stripped
+    return stripped(name, _NAME, "annotator: expected 1 to 80 letters, digits, blanks and . @ + _ -")
+
+
+def stripped(name: str, form: re.Pattern[str], expected: str) -> str:
+    """A text without blanks around it. Raises `ReviewError` for one of another form."""
+    if not form.fullmatch(name.strip()):
+        raise ReviewError(f"{expected} (first a letter or digit), found {name[:100]!r}")
+    return name.strip()
 
 
 class AppendedFile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from generators.tasks.world_interface import WorldError
@@ -117,18 +118,11 @@ def _files(parameters: JsonObject, *keys: str) -> list[tuple[str, ...]]:
     return found
 
 
-def _download(machine: TaskMachine, parameters: JsonObject) -> None:
-    """Out of the tasks' folder. Raises `WorldError` for a file that isn't there."""
-    for address, path in _files(parameters, "url", "path"):
+def _bring(source: str, machine: TaskMachine, parameters: JsonObject) -> None:
+    """Out of the tasks' folder, by the field `source`. Raises `WorldError` for a file that isn't there."""
+    for address, path in _files(parameters, source, "path"):
         if address not in machine.files:
-            raise WorldError(f"osworld: download: {address[:200]} isn't in the tasks' folder")
-        machine.write(path, machine.files[address].data)
-
-
-def _upload(machine: TaskMachine, parameters: JsonObject) -> None:
-    for address, path in _files(parameters, "local_path", "path"):
-        if address not in machine.files:
-            raise WorldError(f"osworld: upload: {address[:200]} isn't in the tasks' folder")
+            raise WorldError(f"osworld: {source}: {address[:200]} isn't in the tasks' folder")
         machine.write(path, machine.files[address].data)
 
 
@@ -179,8 +173,9 @@ STEPS: dict[str, SetupStep] = {
     "execute": SetupStep(_execute, _against_command),
     "command": SetupStep(_execute, _against_command),
     "launch": SetupStep(_launch, _against_command),
-    "download": SetupStep(_download, _nothing),  # files that lack are found by `osworld_tasks`, which has the folder
-    "upload_file": SetupStep(_upload, _nothing),
+    # Files that lack are found by `osworld_tasks`, which has the folder.
+    "download": SetupStep(partial(_bring, "url"), _nothing),
+    "upload_file": SetupStep(partial(_bring, "local_path"), _nothing),
     "open": SetupStep(_open, _against_open),
     "sleep": SetupStep(_sleep, _nothing),
     "activate_window": SetupStep(_window(False), _nothing),

@@ -9,6 +9,7 @@ import numpy as np
 
 from quality.evidence.embedding import Embedder
 from quality.evidence.episode import Habits
+from quality.evidence.order import settled
 from quality.evidence.samples import expression_of
 from quality.evidence.steps import Finding
 from quality.evidence.words import plain
@@ -19,7 +20,7 @@ from quality.judges.nano.head import NanoHead, sigmoid
 from quality.judges.nano.requirements import clauses_of
 from quality.judges.nano.sample import sample_features
 from quality.judges.nano.step import Cosine, step_features
-from quality.judges.nano.transition import Features, rival_features, settled, transition_features
+from quality.judges.nano.transition import Features, rival_features, transition_features
 from quality.judges.rules import EpisodeFindings, look_at_episode, look_at_sample
 
 MOST_RIVALS = 6

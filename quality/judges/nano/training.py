@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from quality.evidence.episode import Habits
+from quality.evidence.order import settled
 from quality.evidence.reading import ReadBank, TextReader
 from quality.items.bench_folder import judged_part, read_truth
 from quality.items.part import SourcePart
@@ -35,7 +36,7 @@ from quality.judges.nano.look import (
 )
 from quality.judges.nano.sample import SAMPLE
 from quality.judges.nano.step import STEP
-from quality.judges.nano.transition import TRANSITION, Features, settled, transition_features
+from quality.judges.nano.transition import TRANSITION, Features, transition_features
 from quality.statistics import cut_at
 from schemas.ids import digest
 

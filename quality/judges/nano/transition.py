@@ -187,14 +187,6 @@ def rival_features(follows: float, rivals: list[float]) -> Features:
     return {"follows": follows, "rival": best, "follows_less_rival": follows - best if rivals else NAN}
 
 
-def settled(steps: list[Step], place: int) -> Screen | None:
-    """The screen after an action and the Waits that follow it."""
-    for step in steps[place + 1 :]:
-        if step.row["action_type"] != "Wait":
-            return step.screen
-    return steps[place].next
-
-
 _NAMES = names(
     "same_picture changed fit changed_area change_gap changed_at_point change_in_element moved moves "
     "moved_as_told labels_kept labels_new labels_gone headings_new acted_in_headings acted_in_new "
