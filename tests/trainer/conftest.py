@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from choice_world import taught
-from drawn import draw, make_rows
+from drawn import draw, make_rows, scroll_rows
+from made_once import made_once, run_folder
 
 __all__ = ["draw", "make_rows"]
 
@@ -60,6 +61,27 @@ def processor(rows: list[dict[str, Any]], tiny_preset: Any) -> Any:
     return Processor(train_tokenizer(texts, 1536), image_processor(tiny_preset), tiny_preset)
 
 
+@pytest.fixture(scope="session")
+def habitual(tmp_path_factory: pytest.TempPathFactory, tiny_preset: Any, processor: Any) -> Path:
+    """A checkpoint that has learned the form, scrolls up twice as often as down, and finishes where it should. Trained
+    once a run; not to be written."""
+    from trainer.data.row_sources import ListSource
+    from trainer.midtrain.train import train
+    from trainer.modeling.checkpoint import lineage, save_checkpoint
+    from trainer.modeling.model import build_model
+    from trainer.settings.supervised import MidtrainConfig
+
+    def make() -> Path:
+        folder, model = run_folder(tmp_path_factory) / "habitual", build_model(tiny_preset, processor.tokenizer, seed=1)
+        rows = scroll_rows(16, 1, habit=True) + make_rows(16, 1)
+        settings = MidtrainConfig(max_steps=120, batch_size=16, learning_rate=4e-3, warmup_steps=5, threads=1)
+        train(model, processor, ListSource(rows), settings, progress=False)
+        save_checkpoint(folder, model, processor, lineage("mid_training", tiny_preset))
+        return folder
+
+    return made_once(tmp_path_factory, "habitual-checkpoint", make)
+
+
 @pytest.fixture
 def model(processor: Any, tiny_preset: Any) -> Any:
     from trainer.modeling.model import build_model
@@ -105,7 +127,11 @@ def words(small: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def start(small: Any, words: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint that clicks on boxes. Trained once a run; not to be written."""
     from trainer.modeling.model import build_model
 
-    model = build_model(small, words.tokenizer, seed=1)
-    return taught(tmp_path_factory.mktemp("start"), words, model, small)
+    def make() -> Path:
+        model = build_model(small, words.tokenizer, seed=1)
+        return taught(run_folder(tmp_path_factory) / "start", words, model, small)
+
+    return made_once(tmp_path_factory, "start-checkpoint", make)

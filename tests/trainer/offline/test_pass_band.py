@@ -8,17 +8,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from drawn import make_rows, scroll_rows
+from drawn import scroll_rows
 
-from trainer.data.row_sources import ListSource
-from trainer.midtrain.train import train
-from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
+from trainer.modeling.checkpoint import Checkpoint, load_checkpoint
 from trainer.modeling.sampler import Sampler
 from trainer.offline.pass_band import GRADES, grade_of, in_band, weights_of
 from trainer.offline.tasks import tasks_of
 from trainer.offline.train import train_offline
 from trainer.settings.offline import OfflineConfig, PassBand
-from trainer.settings.supervised import MidtrainConfig
 
 CONFIG = OfflineConfig(
     domain="web",
@@ -60,16 +57,8 @@ def test_what_cannot_be_is_refused() -> None:
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory, tiny_preset: Any, processor: Any) -> Path:
-    """A checkpoint that scrolls up twice as often as down, and always finishes where it should."""
-    from trainer.modeling.model import build_model
-
-    folder, model = tmp_path_factory.mktemp("start"), build_model(tiny_preset, processor.tokenizer, seed=1)
-    rows = scroll_rows(16, 1, habit=True) + make_rows(16, 1)
-    settings = MidtrainConfig(max_steps=120, batch_size=16, learning_rate=4e-3, warmup_steps=5, threads=1)
-    train(model, processor, ListSource(rows), settings, progress=False)
-    save_checkpoint(folder, model, processor, lineage("mid_training", tiny_preset))
-    return folder
+def start(habitual: Path) -> Path:
+    return habitual
 
 
 @pytest.fixture(scope="module")

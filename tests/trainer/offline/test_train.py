@@ -14,9 +14,7 @@ import torch
 from drawn import make_rows, scroll_rows
 from forked import kill_myself, run_until_killed
 
-from trainer.data.row_sources import ListSource
-from trainer.midtrain.train import train
-from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
+from trainer.modeling.checkpoint import load_checkpoint
 from trainer.modeling.generation import generate
 from trainer.modeling.model import reply_logprobs
 from trainer.modeling.sampler import Sampler
@@ -28,7 +26,6 @@ from trainer.runtime.deterministic import deterministic
 from trainer.settings.grpo import GrpoConfig
 from trainer.settings.offline import OfflineConfig, SemiOnlineConfig
 from trainer.settings.rewards import RewardConfig
-from trainer.settings.supervised import MidtrainConfig
 
 pytestmark = pytest.mark.slow
 
@@ -64,17 +61,8 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory, tiny_preset: Any, processor: Any) -> Path:
-    """A checkpoint that has learned the form, and scrolls up twice as often as down."""
-    from trainer.modeling.model import build_model
-
-    folder = tmp_path_factory.mktemp("start")
-    model = build_model(tiny_preset, processor.tokenizer, seed=1)
-    rows = scroll_rows(16, 1, habit=True) + make_rows(16, 1)
-    settings = MidtrainConfig(max_steps=120, batch_size=16, learning_rate=4e-3, warmup_steps=5, threads=1)
-    train(model, processor, ListSource(rows), settings, progress=False)
-    save_checkpoint(folder, model, processor, lineage("mid_training", tiny_preset))
-    return folder
+def start(habitual: Path) -> Path:
+    return habitual
 
 
 def run(start: Path, out: Path, config: OfflineConfig, **options: Any) -> dict[str, Any]:
@@ -87,15 +75,15 @@ def trained(start: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     out = tmp_path_factory.mktemp("web") / "out"
     config = CONFIG.changed(
         updates=12,
-        prompts=8,
-        num_generations=8,
-        eval_steps=6,
+        prompts=6,
+        num_generations=6,
+        eval_steps=12,
         warmup_steps=3,
         keep="peak",
         held_out_limit=24,
-        held_out_samples=4,
-        validation_limit=12,
-        validation_samples=2,
+        held_out_samples=3,
+        validation_limit=6,
+        validation_samples=1,
     )
     metrics = run(start, out, config, on_event=events.append)
     return out, metrics, events
