@@ -188,9 +188,12 @@ def _new_context(options: dict[str, Any]) -> BrowserContext:
 
 
 @contextmanager
-def open_browser(viewport: Viewport, init_script: str = "", proxy: str = "") -> Iterator[BrowserContext]:
+def open_browser(
+    viewport: Viewport, init_script: str = "", proxy: str = "", direct: str = ""
+) -> Iterator[BrowserContext]:
     """A headless Chromium with a new, empty profile that goes when the block ends; `init_script` runs in every page.
-    With a `proxy` (its address) every request goes through it once the context is online, those to this machine too.
+    With a `proxy` (its address) every request goes through it once the context is online, those to this machine too,
+    but for those to the one HOST:PORT that `direct` names.
 
     It has no page yet. Nothing is loaded from the network: requests for anything but file:, data: and about: are
     refused. The process is the thread's, if one is open in it (see `keep_browser`), else its own. Raises
@@ -210,7 +213,7 @@ def open_browser(viewport: Viewport, init_script: str = "", proxy: str = "") -> 
                 # the real network is never reached; a proxy sets the context online for itself
                 "offline": True,
                 # Chromium would pass requests to this machine by the proxy
-                **({"proxy": {"server": proxy, "bypass": "<-loopback>"}} if proxy else {}),
+                **({"proxy": {"server": proxy, "bypass": f"<-loopback>,{direct}".rstrip(",")}} if proxy else {}),
             }
         )
         try:

