@@ -205,10 +205,10 @@ def read_kit_page(folder: Path, name: str) -> KitPage:
     return KitPage(picture, (width, height), elements, letters, plain["style"]["language"])
 
 
-def screen_pixels(page: KitPage) -> np.ndarray:
-    """The picture of a page, uint8 [height, width, 3]."""
+def screen_pixels(page: KitPage, box: PixelBox | None = None) -> np.ndarray:
+    """The picture of a page, or what a box of it shows: uint8 [height, width, 3]."""
     import numpy as np
     from PIL import Image
 
     with Image.open(page.picture) as opened:
-        return np.asarray(opened.convert("RGB"))
+        return np.asarray(opened.crop(box).convert("RGB"))  # all of it without a box

@@ -79,7 +79,7 @@ def as_screen(page: KitPage, window: PageWindow) -> PastedScreen:
     """The window as a screen of the curriculum: its elements are those of `whole`, in that order; names are also to be
     seen on texts that it cuts, and on running text."""
     x, y = window.origin
-    pixels = screen_pixels(page)[y : y + SIZE[1], x : x + SIZE[0]]
+    pixels = screen_pixels(page, (x, y, x + SIZE[0], y + SIZE[1]))
     written = [one for one in window.elements if one.shown or one.kind in TEXT_KINDS or one.kind == WORD]
     return PastedScreen(pixels, _pasted(window.whole), _pasted(written), window.letters)
 

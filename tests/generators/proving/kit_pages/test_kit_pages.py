@@ -191,7 +191,7 @@ def test_nobody_answers_without_looking_and_a_third_isn_t_there(folder: Path) ->
     from trainer.evaluation.controls import BlindTable, random_element
 
     windows = KitWindows(folder, TRAIN)
-    table = BlindTable(windows.question(f"table-{place}", LESSONS[KITS])[0] for place in range(600))
+    table = BlindTable(windows.question(f"table-{place}", LESSONS[KITS])[0] for place in range(400))
     blind = by_chance = asked = absent = 0.0
     ways = set()
     for place in range(300):
