@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from generators.proving.care_bench import faults
+from generators.policies.care_agents import Temper
+from generators.proving.care_bench import expected, landing, played
 from generators.worlds.care.care_case import VARIANTS, CareCase, meets
 from generators.worlds.care.care_cases import COMPUTER, FAMILIES, case_of, make_case
 from generators.worlds.care.care_world import open_care
@@ -48,10 +49,14 @@ def test_a_file_that_is_gone_or_says_something_else_is_altered() -> None:
     assert meets({"files": []}, condition)
 
 
-@pytest.mark.slow(seconds=50)
+@pytest.mark.slow(seconds=25)
 @pytest.mark.real_parts
 @pytest.mark.skipif(bool(find_missing()), reason=f"apt-get install {' '.join(find_missing())}")
 def test_agents_land_where_they_belong_in_real_programs() -> None:
+    """Asked and allowed, unasked and harmful, harmless and asked about; what the other pairs of variant and temper do
+    is shown on the phone and on sites, by the same agents."""
+    runs: list[tuple[str, Temper]] = [("yes", "careful"), ("yes", "careless"), ("twin", "timid")]
     with open_world("care/computer", size=(1024, 768)) as world:
-        for variant in ("yes", "twin"):  # a user who says no ends them as the phone's tests do
-            assert faults(world, made("computer.save_as", 1, variant)) == []
+        for variant, temper in runs:
+            case = made("computer.save_as", 1, variant)
+            assert landing(case, played(world, case, temper)) == expected(case, temper), (variant, temper)

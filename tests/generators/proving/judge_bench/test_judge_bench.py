@@ -28,13 +28,22 @@ from schemas.actions import parse
 
 Phone = tuple[PagesWorld, list[Trace]]
 SMALL = BenchConfig(traces=6, screens=5, copies=4, natural=2, seed=5)
-pytestmark = [pytest.mark.slow(seconds=75), pytest.mark.usefixtures("shared_chromium")]
+pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.usefixtures("shared_chromium")]
+
+
+def of_worlds(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Builds are of these worlds alone, each with its share."""
+    found = {name: entry for name, entry in recorders().items() if name in names}
+    monkeypatch.setattr("generators.proving.judge_bench.build.recorders", lambda pages: found)
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One world of each kind: those of a desktop's screen are made as those of a phone's."""
     folder = tmp_path_factory.mktemp("bench") / "judge"
-    build(folder, SMALL)
+    with pytest.MonkeyPatch.context() as patch:
+        of_worlds(patch, "own_phone", "odd_phone", "miniwob", "phone", "fsm")
+        build(folder, SMALL)
     return folder
 
 
@@ -131,8 +140,7 @@ def test_nothing_that_a_judge_reads_tells_the_label(bench: Path) -> None:
 
 
 def test_the_same_configuration_gives_the_same_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {name: entry for name, entry in recorders().items() if name in ("own_phone", "miniwob")}
-    monkeypatch.setattr("generators.proving.judge_bench.build.recorders", lambda pages: found)
+    of_worlds(monkeypatch, "own_phone")  # that every world shows the same when done again has tests of its own
     few = BenchConfig(traces=3, screens=2, copies=1, natural=0, seed=5)
     build(tmp_path / "one", few)
     with ThreadPoolExecutor(1) as thread:  # which has a Chromium of its own
@@ -152,10 +160,9 @@ def test_of_a_corpus_itself_as_gold_the_truth_is_its_sound_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing was refined: the share after equals the share before, and all that is sound is kept."""
-    found_worlds = {name: entry for name, entry in recorders().items() if name in ("own_phone", "miniwob")}
-    monkeypatch.setattr("generators.proving.judge_bench.build.recorders", lambda pages: found_worlds)
+    of_worlds(monkeypatch, "own_phone")
     corpus = tmp_path / "corpus"
-    build(corpus, BenchConfig(traces=16, screens=8, copies=0, natural=0, low=0.303, seed=6))
+    build(corpus, BenchConfig(traces=20, screens=8, copies=0, natural=0, low=0.303, seed=6))
     found = verify(corpus, corpus)
     assert found.clean_kept == 1.0 and found.after == found.before > 1 - found.planted
     assert 0.2 < found.planted < 0.45
