@@ -188,9 +188,7 @@ def _new_context(options: dict[str, Any]) -> BrowserContext:
 
 
 @contextmanager
-def open_browser(
-    viewport: Viewport, init_script: str = "", proxy: str = "", direct: str = ""
-) -> Iterator[BrowserContext]:
+def open_browser(view: Viewport, init_script: str = "", proxy: str = "", direct: str = "") -> Iterator[BrowserContext]:
     """A headless Chromium with a new, empty profile that goes when the block ends; `init_script` runs in every page.
     With a `proxy` (its address) every request goes through it once the context is online, those to this machine too,
     but for those to the one HOST:PORT that `direct` names.
@@ -202,10 +200,10 @@ def open_browser(
     with keep_browser():
         context = _new_context(
             {
-                "viewport": {"width": viewport.width, "height": viewport.height},
-                "device_scale_factor": viewport.scale,
-                "is_mobile": viewport.mobile,
-                "has_touch": viewport.mobile,
+                "viewport": {"width": view.width, "height": view.height},
+                "device_scale_factor": view.scale,
+                "is_mobile": view.mobile,
+                "has_touch": view.mobile,
                 "locale": "en-GB",
                 "timezone_id": "UTC",
                 # animations would make a screenshot a matter of time

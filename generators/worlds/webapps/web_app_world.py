@@ -28,8 +28,7 @@ REST_S = 8.0
 """Limit on coming to rest after an action: an app that polls for ever is observed as it stands."""
 WINDOW_S = 3.0
 """Limit on the coming of a window that a page said it opens; one that is refused never comes."""
-NOWHERE = "http://127.0.0.1:9"
-"""A proxy at the port that is kept for throwing things away: every request that is to go through it is refused."""
+NOWHERE = "http://127.0.0.1:9"  # as a proxy: the port for throwing things away, so what is to go through is refused
 CLOCK = "2026-01-15T12:00:00Z"
 """What the browser's clock says, always, where `Data.still_clock`: "2 minutes ago" doesn't change from run to run."""
 _FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
