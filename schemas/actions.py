@@ -372,7 +372,10 @@ def _lenient_action(body: str, space: ActionSpace) -> Action:
     if reply_arguments.closes_early(arguments):
         raise ValueError(f"{kind}: expected one action, found more behind it: {body[:80]!r}")
     arguments = reply_arguments.one_blank(arguments)
-    if cls in POINTED:  # without the name all numbers count: Click(10, 20) or Click((10, 20))
+    if cls is Click:
+        reply_arguments.plain_click(arguments)
+    if cls in POINTED:
+        # without the name all numbers count: Click(10, 20) or Click((10, 20))
         return cls(named_point(arguments, "box") or centre(numbers_in(arguments)))
     if cls in BARE:
         return cls()

@@ -17,6 +17,12 @@ _ROUND = re.compile(r"[()]")
 _POINT_END = re.compile(r"[\])]")
 _ANOTHER_POINT = re.compile(r"[\])'\" ]{1,6},?[ ]?[\[(]{1,2}[ ]?-?\d")
 _DIRECTION = re.compile(r"\bdirection ?= ?['\"] ?(\w*) ?['\"]")
+_OTHER_CLICK = re.compile(
+    r"\b(?:button ?= ?['\"]?(?!left|primary)\w|(?:num_?|click_?)?(?:clicks|count) ?= ?['\"]?(?!1\b)\w"
+    r"|double(?:_click)? ?= ?['\"]?true|modifiers? ?= ?[\[('\"]{1,2}\w)",
+    re.IGNORECASE,
+)
+"""An argument that makes another gesture of a click."""
 _TEXT_HEAD = re.compile(r"(?:(content|app|url|text)\s*=\s*)?(['\"])")
 _CHOICE_HEAD = re.compile(r"(?:box\s*=\s*)?[\[(]([^\[\]()]*)[\])]\s*,\s*(?:option\s*=\s*)?(?=['\"])")
 _KEYS_HEAD = re.compile(r"(?:keys?\s*=\s*)?[\[(]?\s*")
@@ -27,8 +33,11 @@ _UNUSED_LAST = re.compile(rf",\s*(app|url){_NOTHING}$")
 _LAUNCHED = re.compile(r"(app|url)\s*=")
 
 _BEFORE_CALL = r"\s*\)(?:[\s;,.`]|</?\w{1,20}>)*"
-_MORE = {  # by quote: it is followed by another argument, or by the end of the call and another call
-    quote: re.compile(rf"{quote}(?:\s*,\s*(?:[A-Za-z_]\w{{0,40}}\s*=|['\"])|{_BEFORE_CALL}[A-Za-z_]\w{{0,40}}\s*\()")
+# By quote: it is followed by another argument, by the end of the call and another call, or by a part to be added to it.
+_MORE = {
+    quote: re.compile(
+        rf"{quote}(?:\s*,\s*(?:[A-Za-z_]\w{{0,40}}\s*=|['\"])|{_BEFORE_CALL}[A-Za-z_]\w{{0,40}}\s*\(|\s*\+\s*['\"A-Za-z_]|\s+['\"])"
+    )
     for quote in "'\""
 }
 _NAMES = "content|app|url|text|keys?|box|start|end|direction"
@@ -89,9 +98,17 @@ def named_point(arguments: str, name: str) -> Point | None:
 
 
 def direction(arguments: str) -> str:
-    """The word of `direction='…'` in small letters; empty without one."""
-    word = _DIRECTION.search(arguments)
-    return word.group(1).lower() if word else ""
+    """The word of `direction='…'` in small letters; empty without one. Raises `ValueError` for two that differ."""
+    words = {word.lower() for word in _DIRECTION.findall(arguments)}
+    if len(words) > 1:
+        raise ValueError(f"Scroll: expected one direction, found {arguments[:80]!r}")
+    return words.pop() if words else ""
+
+
+def plain_click(arguments: str) -> None:
+    """Raises `ValueError` where an argument makes another gesture of a click, as `button='right'` does."""
+    if other := _OTHER_CLICK.search(arguments):
+        raise ValueError(f"Click: expected a point alone; {other[0][:40]!r} makes it another action")
 
 
 def keys(arguments: str) -> tuple[str, ...]:
@@ -108,14 +125,17 @@ def keys(arguments: str) -> tuple[str, ...]:
         place, separator = key.end(), key[3]
     if not found or arguments[place:].rstrip(",])").strip():
         raise ValueError(f"Hotkey: expected keys=['ctrl','c'], found {arguments[:80]!r}")
+    # The list itself may be quoted: "['ctrl','c']".
+    if len(found) == 1 and len(found[0]) < 200 and re.fullmatch(r"\[\s*['\"].+\]", found[0], re.DOTALL):
+        return keys(found[0])
     return tuple(found)
 
 
 def pressed_together(written: tuple[str, ...]) -> tuple[str, ...]:
     """One name `ctrl+c`, and behind a modifier `ctrl c`, `ctrl, c` and `ctrl-c`, as keys; `+` and `ctrl++` hold the key
-    `+`."""
+    `+`. So does each name of a list, `ctrl+shift` of two."""
     if len(written) != 1:
-        return written
+        return tuple(key for name in written for key in pressed_together((name,)))
     first = re.match(r"([A-Za-z]+)[ ,-]", written[0])
     # A blank separates keys only behind a modifier: "page down" is one key.
     separator = "(?:, ?|[+ -])" if first and first[1].lower() in MODIFIERS else "[+]"

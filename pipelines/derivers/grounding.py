@@ -15,9 +15,14 @@ _POINTING = re.compile(
 )
 _LEADING = re.compile(
     r"(?:please\s+)?"
-    r"(?:(?:(?:double|left|long|right|single)[\s-]?)?(?:click|tap|press|select|choose|pick|touch|hit|push)(?:\s+(?:on|at))?"
-    r"|(?:go|move|navigate|head|jump|switch|proceed|return)(?:\s+(?:back|over|on))?\s+(?:to|into|onto)"
-    r"|(?:hover|point)\s+(?:over|on|at|to)|find|locate|look\s+(?:for|at))"
+    r"(?:(?:(?:double|left|long|right|single)[\s-]?)?(?:click|tap|press|select|choose|pick|touch|hit|push)"
+    r"(?:\s+(?:on|at|in|inside|within|onto|over|upon))?:?"
+    r"|(?:go|get|move|navigate|head|jump|switch|proceed|return)(?:\s+(?:the|your)\s+(?:cursor|mouse|pointer))?"
+    r"(?:\s+(?:back|over|on|up|down))?\s+(?:to|into|onto|over)"
+    r"|(?:hover|point)\s+(?:over|on|at|to)|find|locate|identify|look\s+(?:for|at)"
+    # Labels begin with these words, too ("Open now", "View all"); an article tells the verb.
+    r"|(?:open|view|see|show|check|tick|toggle|activate|use|access|visit|focus\s+on|highlight)"
+    r"(?=\s+(?:the|a|an|this|that|my|your)\s))"
     r"\s+(?P<what>\S.*?)[.!]?\s*",
     re.IGNORECASE | re.DOTALL,
 )

@@ -20,6 +20,13 @@ def whole_sides(size: object) -> tuple[int, int] | None:
     return (sides[0], sides[1]) if len(sides) == 2 else None
 
 
+def stated_size(value: object, name: str, word: str) -> tuple[int, int] | None:
+    """The sides that stand under a name, in px; None where nothing does. Raises `ItemError("bad_frame")`."""
+    if value is not None and (sides := whole_sides(value)) is None:
+        raise ItemError("bad_frame", f"{name}: expected two positive ints, found {value!r:.60}", word)
+    return None if value is None else sides
+
+
 def sides_of(screen: RecordScreen, why: str, word: str) -> tuple[int, int]:
     """Width and height in px of the screen that an item is on. Raises `ItemError("bad_frame")`, which says why there
     are none."""

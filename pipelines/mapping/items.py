@@ -116,6 +116,14 @@ def text_of(holder: object, name: str, word: str) -> str:
     return value
 
 
+def list_of(holder: object, name: str) -> list[Any]:
+    """The list under a name that a whole record needs. Raises `RecordError`: missing_field."""
+    value = holder.get(name) if isinstance(holder, Mapping) else None
+    if not isinstance(value, list):
+        raise RecordError("missing_field", f"{name}: expected a list, found {value!r:.60}")
+    return value
+
+
 def notices(mapped: Mapped, found: Sequence[tuple[str, str, object]]) -> Mapped:
     """Put (reason, detail, native) lines into the quarantine that cost no native item: something beside the actions
     that was not mapped (an unseen column, a broken tree, missing steps) is named, counted and stored there whole."""
@@ -136,13 +144,19 @@ def split_of(raw: Raw, name: str, episode_id: str) -> str | None:
     """The split of an episode by a list `{train|validation|test: [ids]}` in file `name` of the raw folder; None if
     there is no such file or the id isn't in it; test wins over the others. Raises `SplitListError` on a file that
     isn't such a list: training on test episodes by a typing error must not be possible."""
-    path = raw.path(name)
-    return read_splits(path).get(episode_id) if path.is_file() else None
+    return split_lists(raw, name).get(episode_id)
 
 
-def read_once(files: int) -> Callable[[Callable[[Path], T]], Callable[[Path], T]]:
+def split_lists(raw: Raw, name: str) -> Mapping[str, str]:
+    """{episode id: split} of file `name` of the raw folder; empty if there is none (see `split_of`)."""
+    return read_splits(raw.path(name))
+
+
+def read_once(
+    files: int, absent: Callable[[], Any] | None = None
+) -> Callable[[Callable[[Path], T]], Callable[[Path], T]]:
     """A function of a file's path that remembers what it read of the last `files` files, by time of change and size: an
-    edited file is read again."""
+    edited file is read again. `absent` makes what is read where there is no file; without it that is an `OSError`."""
 
     def decorate(read: Callable[[Path], T]) -> Callable[[Path], T]:
         # Keyed by time and size as well as path, which is how an edited file is noticed.
@@ -152,6 +166,8 @@ def read_once(files: int) -> Callable[[Callable[[Path], T]], Callable[[Path], T]
 
         @functools.wraps(read)
         def of(path: Path) -> T:
+            if absent is not None and not path.is_file():
+                return absent()  # type: ignore[no-any-return]
             stat = path.stat()
             return remembered(path, stat.st_mtime_ns, stat.st_size)
 
@@ -160,15 +176,20 @@ def read_once(files: int) -> Callable[[Callable[[Path], T]], Callable[[Path], T]
     return decorate
 
 
-@read_once(8)
+_SPLIT_NAMES = {"train": "train", **dict.fromkeys(("validation", "valid", "val", "dev"), "validation")}
+
+
+@read_once(8, dict)
 def read_splits(path: Path) -> dict[str, str]:
-    """Episode id → split, of the list in a file. Raises `SplitListError`."""
+    """Episode id → split, of the lists in a file by their names (any that begins with `test` is one of tests). Raises
+    `SplitListError`."""
     try:
         lists = json.loads(path.read_bytes())
         found: dict[str, str] = {}
-        # test comes last and overwrites: an id in two lists must not train.
-        for split in ("train", "validation", "test"):
-            found |= {str(episode): split for episode in lists.get(split, [])}
+        tests = [name for name in lists if name.lower().startswith("test")]
+        # Tests come last and overwrite: an id in two lists must not train.
+        for name in (*_SPLIT_NAMES, *tests):
+            found |= {id_text(episode): _SPLIT_NAMES.get(name, "test") for episode in lists.get(name, [])}
     except (ValueError, AttributeError, TypeError) as error:
         raise SplitListError(f"{path.name}: expected an object of train, validation, test lists: {error}") from error
     if not found:
@@ -180,7 +201,7 @@ def read_splits(path: Path) -> dict[str, str]:
 def tests_of(path: Path) -> frozenset[str]:
     """What a list `{"test": [names], …}` in a file tests on. Raises `SplitListError`."""
     try:
-        return frozenset(str(name) for name in json.loads(path.read_bytes())["test"])
+        return frozenset(map(id_text, json.loads(path.read_bytes())["test"]))
     except (ValueError, KeyError, TypeError) as error:
         raise SplitListError(f"{path.name}: expected an object with a list named test: {error}") from error
 
@@ -207,10 +228,16 @@ def whole_number(value: object) -> int | None:
     return value if type(value) is int else None
 
 
+def id_text(value: object) -> str:
+    """An id as text: 7 and 7.0, as tools write numbers of a column that once held nulls, are the id "7"."""
+    whole = whole_number(value)
+    return str(value if whole is None else whole)
+
+
 def by_number(steps: Sequence[object], name: str) -> list[NumberedStep]:
-    """The steps of an episode in the order of their numbers (the field `name`), which begin at 0 or 1; in the order of
-    the file where one of them has no number."""
-    numbers = [step.get(name) if isinstance(step, Mapping) else None for step in steps]
+    """The steps of an episode in the order of their numbers (the field `name`), which begin at 0 or 1 and may be
+    written as text; in the order of the file where one of them has no number."""
+    numbers = [plain_number(step.get(name)) if isinstance(step, Mapping) else None for step in steps]
     known = [whole for number in numbers if (whole := whole_number(number)) is not None and whole >= 0]
     # One step without a number, and the order of the numbers says nothing about it.
     if len(known) < len(steps):

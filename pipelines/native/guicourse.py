@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.builders import MappedAction
-from pipelines.mapping.card import Loss
+from pipelines.mapping.builders import EpisodeBuilder, MappedAction
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import whole_sides
-from pipelines.mapping.items import ItemError, bad_values, read_once
+from pipelines.mapping.items import ItemError, bad_values, read_once, refusing
+from pipelines.mapping.items import text_of as stated_text
 from pipelines.mapping.points import in_frame, wheel_direction
 from pipelines.native.record_readers import json_list
 from pipelines.native.spill import Spill
@@ -243,16 +244,40 @@ def logical_index(row: Mapping[str, object]) -> int:
     return max(seen) + 1 if seen else int(match[2]) if match else 0
 
 
+def steps_of(builder: EpisodeBuilder, rows: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    """The rows of an episode with their places: steps that the source lost mark a gap, and of rows with one uid, as of
+    a file that was joined to itself, the first is mapped."""
+    due, seen = 0, set[str]()
+    for place, row in enumerate(rows):
+        if (uid := str(row.get("uid"))) in seen:
+            listed = row.get("actions_label")
+            count = len(listed) if isinstance(listed, list) else 1
+            detail = f"uid {uid[:60]} stands twice"
+            builder.reject("duplicate", native=row, native_index=place, word=OTHER, detail=detail, items=count)
+            continue
+        seen.add(uid)
+        if (here := logical_index(row)) > due:
+            builder.gap("steps_missing_in_source")
+        due = here + 1
+        yield place, row
+
+
 def question_of(row: object, items: int) -> str:
     """The task. Raises `RecordError`: bad_value, missing_field, empty_text."""
     if not isinstance(row, Mapping):
         raise RecordError("bad_value", f"expected an object, found {type(row).__name__}", items)
-    question = row.get("question")
-    if not isinstance(question, str):
-        raise RecordError("missing_field", f"question: expected a text, found {question!r:.60}", items)
-    if not question.strip():
-        raise RecordError("empty_text", "question", items)
-    return question
+    with refusing(items):
+        return stated_text(row, "question", OTHER)
+
+
+def builder_of(descriptor: Descriptor, record: Record, items: int, outcome: str | None = None) -> EpisodeBuilder:
+    """For the rows of an episode. Raises `RecordError`: bad_value without its id, and as `question_of`."""
+    question = question_of(record.payload[0], items)
+    if record.native_id is None:
+        uid = record.payload[0].get("uid")
+        raise RecordError("bad_value", f"uid: expected uid_(record or episode)_N_step_N, found {uid!r:.60}", items)
+    split, language = split_of_file(record.file), language_of(question)
+    return EpisodeBuilder(descriptor, record, instruction=question, split=split, language=language, outcome=outcome)
 
 
 def language_of(text: str) -> str:

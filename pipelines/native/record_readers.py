@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from pipelines.decompression import BombError, open_plain
 from pipelines.mapping.adapter import Broken, Raw, Record
+from pipelines.mapping.items import id_text, whole_number
 from pipelines.mapping.raw_files import Piece
 from pipelines.native import json_array
 
@@ -74,7 +75,8 @@ def field_id(*names: str) -> IdOf:
 
     def of(payload: object) -> str | None:
         found = [payload.get(name) for name in names] if isinstance(payload, Mapping) else []
-        return next((str(value) for value in found if isinstance(value, str | int) and str(value)), None)
+        known = (value for value in found if isinstance(value, str) or whole_number(value) is not None)
+        return next((text for value in known if (text := id_text(value))), None)
 
     return of
 
@@ -82,11 +84,13 @@ def field_id(*names: str) -> IdOf:
 def json_list(
     raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item, unit: str = "row"
 ) -> Iterator[Record | Broken]:
-    """Elements of a JSON array, one at a time; the stream ends where the file is damaged. JSON lines under the same
-    ending are read as what they are. `unit` is what an element is called where it was found."""
+    """Elements of a JSON array, one at a time; the stream ends where the file is damaged. JSON lines, or one object,
+    under the same ending are read as what they are. `unit` is what an element is called where it was found."""
     # Some publishers write lines under the ending of documents.
     if holds_json_lines(raw, file):
         yield from json_lines(raw, file, of_id=of_id, count=count)
+    elif _first_line(raw.path(file))[0].startswith("{"):
+        yield from json_document(raw, file, of_id=of_id, count=count)
     else:
         yield from _array_elements(raw, file, of_id, count, unit)
 
@@ -104,8 +108,20 @@ def _array_elements(raw: Raw, file: str, of_id: IdOf, count: ItemCount, unit: st
 def json_document(
     raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item
 ) -> Iterator[Record | Broken]:
-    """A file that is one JSON value: one record."""
-    yield _json(file, "document", text_of(raw.read(file)), ended=False, of_id=of_id, count=count)
+    """A file that is one JSON value: one record. JSON lines under the same ending are the array of their values."""
+    text = text_of(raw.read(file))
+    if holds_json_lines(raw, file):
+        text = "[" + ",".join(filter(str.strip, text.split("\n"))) + "]"
+    yield _json(file, "document", text, ended=False, of_id=of_id, count=count)
+
+
+def json_entries(raw: Raw, file: str, count: ItemCount = one_item) -> Iterator[tuple[str, Any]]:
+    """Names and values of a file that is one JSON object; a `Broken` with its locator where it is none."""
+    for found in json_document(raw, file, count=count):
+        if isinstance(found, Record) and not isinstance(found.payload, dict):
+            detail = f"expected an object, found {type(found.payload).__name__}"
+            found = Broken(file, "document", "bad_value", detail, count(text_of(raw.read(file))), found.payload)
+        yield from [(found.locator, found)] if isinstance(found, Broken) else found.payload.items()
 
 
 def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item) -> Iterator[Record | Broken]:

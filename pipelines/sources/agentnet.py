@@ -34,8 +34,9 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, by_number, notices, read_once, unknown_fields
+from pipelines.mapping.items import ItemError, by_number, list_of, notices, read_once, refusing, text_of, unknown_fields
 from pipelines.native.pyautogui import CALL_LOSSES, PyAutoGuiGesture, gestures, parse_script
+from pipelines.native.record_readers import count_of, field_id, json_lines, json_list
 from schemas.action_types import ActionSpace
 from schemas.actions import Point
 
@@ -100,42 +101,34 @@ class AgentnetAdapter(Adapter):
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One line at a time."""
         for file in files:
-            with raw.path(file).open("rb") as lines:
-                whole = [lines.read()] if file.endswith(".json") else lines
-                for number, line in enumerate(whole, 1):
-                    if line.strip():
-                        yield _record(file, f"line {number}", line)
+            read = json_lines if file.endswith(".jsonl") else json_list
+            yield from read(raw, file, of_id=field_id("task_id"), count=count_of('"code"'))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → step rows. Raises `RecordError`: missing_field, bad_value, empty_text, unknown_schema."""
-        line: dict[str, Any] = record.payload
+        line: Any = record.payload
         # An evaluation set that somebody put beside the training data must not be trained on.
-        if "traj" not in line and ("steps" in line or "user_task_description" in line):
+        if isinstance(line, dict) and "traj" not in line and ("steps" in line or "user_task_description" in line):
             steps = line.get("steps")
             raise RecordError(
                 "unknown_schema",
                 "this is AgentNetBench, an evaluation set: keep it out of the raw folder",
                 items=len(steps) if isinstance(steps, list) else 1,
             )
-        traj = line.get("traj")
-        if not isinstance(traj, list):
-            raise RecordError("missing_field", f"traj: expected a list, found {traj!r:.60}")
-        for name in ("task_id", "instruction"):
-            if not isinstance(line.get(name), str):
-                raise RecordError("missing_field", f"{name}: expected a text, found {line.get(name)!r:.60}", len(traj))
-            if not line[name].strip():
-                raise RecordError("empty_text", name, len(traj))
+        traj = list_of(line, "traj")
+        with refusing(len(traj)):
+            name, goal = (text_of(line, field, "?") for field in ("task_id", "instruction"))
         # The annotators' scores go along as rules, so that rows can be chosen by them.
         rules = [f"{name}={line[name]}"[:80] for name in _SCORES if line.get(name) is not None]
         ordered = by_number(traj, "index")
         builder = EpisodeBuilder(
             self.descriptor,
             record,
-            episode_id=line["task_id"],
-            instruction=line["instruction"],
+            episode_id=name,
+            instruction=goal,
             outcome=_outcome(line, ordered[-1].step if ordered else None),
         )
-        size = _sizes(raw).get(line["task_id"])
+        size = _sizes(raw.path(META)).get(name)
         pointer: Point | None = None
         found = unknown_fields(line, _KNOWN)
         for place, numbered in builder.numbered(traj, "index"):
@@ -147,21 +140,6 @@ class AgentnetAdapter(Adapter):
                 value = step.get("value")
                 found += unknown_fields(value, _KNOWN_VALUE) if isinstance(value, dict) else []
         return notices(builder.finish(), found)
-
-
-def _record(file: str, locator: str, line: bytes) -> Record | Broken:
-    items = line.count(b'"code"')  # at least as many native items as this stood in a line that can't be read
-    try:
-        payload = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        # A line without its end is the last of a file that was cut.
-        cut = not line.endswith(b"\n")
-        reason = "truncated_record" if cut else "bad_json"
-        return Broken(file, locator, reason, str(error), items, {"bytes": len(line)}, ends=cut)
-    if not isinstance(payload, dict):
-        return Broken(file, locator, "bad_value", f"expected an object, found {type(payload).__name__}", items, payload)
-    native_id = payload.get("task_id")
-    return Record(file, locator, payload, native_id if isinstance(native_id, str) else None)
 
 
 def _step(
@@ -253,13 +231,8 @@ def _outcome(line: dict[str, Any], last: Any) -> str | None:
     return {"success": "success", "failure": "failure"}.get(str(said[-1])) if said else None
 
 
-def _sizes(raw: Raw) -> dict[str, tuple[int, int]]:
-    path = raw.path(META)
-    return _read_sizes(path) if path.is_file() else {}
-
-
-@read_once(4)
-def _read_sizes(path: Path) -> dict[str, tuple[int, int]]:
+@read_once(4, dict)
+def _sizes(path: Path) -> dict[str, tuple[int, int]]:
     """task_id → (width, height) from the merged meta data; lines without a readable resolution are passed over."""
     found: dict[str, tuple[int, int]] = {}
     with path.open("rb") as lines:

@@ -38,8 +38,7 @@ from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.column_json import plain, undecoded
 from pipelines.mapping.columns import codes_of, constant, taken
-from pipelines.mapping.items import ItemError, notices, refusing, smallest_box, split_of, unknown_fields
-from pipelines.mapping.splits import split_lists
+from pipelines.mapping.items import ItemError, notices, refusing, smallest_box, split_lists, split_of, unknown_fields
 from pipelines.native import aitw_native, aitw_parquet, gesture_columns
 from pipelines.native.aitw_codes import GESTURE_LOSSES, gesture, ocr_elements, word_of
 from pipelines.native.aitw_native import PIXELS, POSITIONS
@@ -152,7 +151,8 @@ class AitwAdapter(adapter.BatchAdapter):
             episode_id=episode_id,
             instruction=goal,
             app=_app(steps),
-            outcome=_outcome(steps),
+            # Of a cut episode nobody knows how it went on.
+            outcome=_outcome(steps) if len({_step_id(step) for step in steps}) >= length else None,
             split=split_of(raw, SPLIT_LIST, episode_id) or "train",
         )
         found: list[tuple[str, str, Any]] = []

@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.mapping import adapter
+from pipelines.mapping import adapter, items
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.column_json import plain
@@ -128,14 +128,15 @@ class AitzAdapter(adapter.BatchAdapter):
         """Steps of one file → rows. Raises `RecordError` if the steps don't name one episode and one instruction."""
         steps: list[dict[str, Any]] = record.payload
         goal = _same(steps, "instruction")
-        episode_id = _same(steps, "episode_id")
+        episode_id, length = _same(steps, "episode_id"), whole_number(steps[0].get("episode_length"))
         builder = EpisodeBuilder(
             self.descriptor,
             record,
             episode_id=episode_id,
             instruction=goal,
             split=_split(record.file, steps),
-            outcome=_outcome(steps),
+            # Of a cut episode nobody knows how it went on.
+            outcome=_outcome(steps) if len(set(map(_step_id, steps))) >= (length or 0) else None,
         )
         found: list[tuple[str, str, Any]] = []
         expected, seen = 0, set[int]()
@@ -152,9 +153,8 @@ class AitzAdapter(adapter.BatchAdapter):
                 builder.gap(f"missing_steps {expected}..{number - 1}")
             expected = number + 1
             _map_step(builder, step, native, number, _Files(raw, record.file), found)
-        length = steps[0].get("episode_length")
         if length != len(seen):
-            detail = f"{len(seen)} of {length!r:.20} steps are in the file"
+            detail = f"{len(seen)} of {steps[0].get('episode_length')!r:.20} steps are in the file"
             found.append(("missing_steps", detail, {"found": sorted(seen)}))
         for name in sorted({name for step in steps for name in step} - aitz_native.KNOWN):
             found += unknown_fields({name: [step.get(name) for step in steps]}, aitz_native.KNOWN)
@@ -233,15 +233,11 @@ def _pictures(
 
 def _same(steps: list[dict[str, object]], name: str) -> str:
     """The text that all steps share under `name`."""
-    values = {json.dumps(step.get(name)) for step in steps}
-    value = steps[0].get(name)
-    if None in (step.get(name) for step in steps):
-        raise adapter.RecordError("missing_field", f"expected {name!r} in every step", items=len(steps))
-    if len(values) != 1 or not isinstance(value, str) or not is_text(value):
+    with items.refusing(len(steps)):
+        texts = {items.text_of(step, name, "?") for step in steps}
+    if len(texts) != 1:
         raise adapter.RecordError("bad_value", f"{name}: expected one text for all steps", items=len(steps))
-    if not value.strip():
-        raise adapter.RecordError("empty_text", f"{name} is empty", items=len(steps))
-    return value
+    return texts.pop()
 
 
 def _split(file: str, steps: list[dict[str, object]]) -> str:

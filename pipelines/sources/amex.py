@@ -30,8 +30,18 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.frames import sides_of, whole_sides
-from pipelines.mapping.items import ItemError, by_number, is_text, notices, smallest_box, unknown_fields
+from pipelines.mapping.frames import sides_of, stated_size
+from pipelines.mapping.items import (
+    ItemError,
+    by_number,
+    is_text,
+    list_of,
+    notices,
+    refusing,
+    smallest_box,
+    text_of,
+    unknown_fields,
+)
 from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_document
@@ -120,14 +130,9 @@ class AmexAdapter(Adapter):
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → step rows. Raises `RecordError`: missing_field, empty_text."""
         row = record.payload
-        steps = row.get("steps") if isinstance(row, dict) else None
-        if not isinstance(steps, list):
-            raise RecordError("missing_field", "expected an object with steps")
-        goal = row.get("instruction")
-        if not isinstance(goal, str) or not is_text(goal):
-            raise RecordError("missing_field", f"instruction: expected a text, found {goal!r:.60}", len(steps))
-        if not goal.strip():
-            raise RecordError("empty_text", "the instruction is empty", len(steps))
+        steps = list_of(row, "steps")
+        with refusing(len(steps)):
+            goal = text_of(row, "instruction", "?")
         if record.native_id is None:
             raise RecordError("missing_field", f"no 32 hex digits in {record.file!r:.80}", len(steps))
         # How it ended is said by the last step alone.
@@ -159,7 +164,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: object, place: int
         if said not in known:
             raise ItemError(f"unknown_action:{said[:60]}", f"action: expected one of {known}", word)
         word = said
-        size = device_size(step.get("device_dim"), word)
+        size = stated_size(step.get("device_dim"), "device_dim", word)
         screen = screen_of(raw, file.rpartition("instruction_anno/")[0], step.get("image_path"), size)
         action, rules = _action(step, word, screen)
     except (ItemError, RecordError) as error:
@@ -167,15 +172,6 @@ def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: object, place: int
         return
     mapped = MappedAction([action], word, word == "TASK_IMPOSSIBLE", rules, smallest_box(screen.elements, action))
     builder.take(mapped, step, place, screen)
-
-
-def device_size(value: object, word: str) -> tuple[int, int] | None:
-    """`device_dim` → width and height; None where it isn't said. Raises `ItemError`: bad_frame."""
-    if value is None:
-        return None
-    if (size := whole_sides(value)) is not None:
-        return size
-    raise ItemError("bad_frame", f"device_dim: expected two positive ints, found {value!r:.60}", word)
 
 
 def screen_of(raw: Raw, base: str, name: object, size: tuple[int, int] | None) -> RecordScreen:

@@ -96,6 +96,9 @@ class Gui360Adapter(Adapter):
         evaluation = rows[-1].get("evaluation")
         complete = evaluation.get("complete") if isinstance(evaluation, Mapping) else None
         outcome = {"yes": "success", "no": "failure"}.get(str(complete).lower())
+        found_steps = max(len(rows), *(items.whole_number(row.get("step_id")) or 0 for row in rows))
+        if (items.whole_number(rows[0].get("total_steps")) or 0) > found_steps:
+            outcome = None  # cut: how it went on, nobody knows
         app = rows[0].get("app_domain")
         app = app if isinstance(app, str) and items.is_text(app) else None
         builder = EpisodeBuilder(self.descriptor, record, instruction=request, app=app, outcome=outcome)

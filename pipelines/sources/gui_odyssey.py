@@ -113,15 +113,9 @@ class GuiOdysseyAdapter(Adapter):
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → step rows. Raises `RecordError`: missing_field, empty_text."""
         row = record.payload
-        steps = row.get("steps") if isinstance(row, dict) else None
-        if not isinstance(steps, list):
-            raise RecordError("missing_field", "expected an object with steps")
-        task = row.get("task_info")
-        goal = task.get("instruction") if isinstance(task, dict) else None
-        if not isinstance(goal, str) or record.native_id is None or not items.is_text(goal):
-            raise RecordError("missing_field", "expected episode_id and task_info.instruction", len(steps))
-        if not goal.strip():
-            raise RecordError("empty_text", "the instruction is empty", len(steps))
+        steps, task = items.list_of(row, "steps"), row.get("task_info")
+        with items.refusing(len(steps)):
+            goal = items.text_of(task, "instruction", "?")
         # How it ended is said by the last step alone.
         words = [step.get("action") if isinstance(step, dict) else None for step in steps]
         outcome = {"COMPLETE": "success", "INCOMPLETE": "failure"}.get(str(words[-1])) if words else None

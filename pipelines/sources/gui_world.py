@@ -28,7 +28,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.items import ItemError, is_text, notices, plain_number, unknown_fields, whole_number
 from pipelines.native.record_readers import json_lines
 from pipelines.prompts import messages
 from pipelines.prompts.tokens import count_tokens
@@ -154,9 +154,9 @@ def _text(value: object, word: str) -> str:
 
 def _screen(raw: Raw, file: str, row: Mapping[str, object], frame: object) -> RecordScreen:
     """The picture of a key frame. Raises `RecordError` unsafe_path for a path that leads out of the folder."""
-    number = frame.get("frame") if isinstance(frame, Mapping) else None
+    number = whole_number(plain_number(frame.get("frame"))) if isinstance(frame, Mapping) else None
     video = row.get("video_path")
-    if not isinstance(video, str) or isinstance(number, bool) or not str(number).isdecimal():
+    if not isinstance(video, str) or number is None or number < 0:
         return RecordScreen.load(None, normalised=True)
     # Frames lie in a folder of their video or beside it.
     stem = video.rpartition(".")[0] or video
@@ -216,7 +216,8 @@ def _exchange(word: str, value: object) -> tuple[str, str, list[str]]:
     options = value["Options"]
     rules: list[str] = []
     if isinstance(options, Mapping):
-        lines, rules = [f"{key}. {_text(text, word)}" for key, text in options.items()], []
+        # By their letters, as the order of keys is no property of the data.
+        lines, rules = [f"{key}. {_text(options[key], word)}" for key in sorted(options)], []
     elif isinstance(options, list):
         lines, rules = [_text(text, word) for text in options], []
         # Answers name letters, so options need them.

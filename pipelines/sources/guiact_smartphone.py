@@ -23,8 +23,8 @@ history says which step a row is; where steps before it have no row, the gap is 
 
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError
-from pipelines.mapping.builders import EpisodeBuilder, MappedAction
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record
+from pipelines.mapping.builders import MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, bad_values, notices, unknown_fields
 from pipelines.native import guicourse
@@ -75,25 +75,10 @@ class GuiactSmartphoneAdapter(Adapter):
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → step rows. Raises `RecordError`: bad_value, missing_field, empty_text."""
         rows: list[Any] = record.payload
-        question = guicourse.question_of(rows[0], len(rows))
-        if record.native_id is None:
-            found_uid = f"{rows[0].get('uid')!r:.60}"
-            raise RecordError("bad_value", f"uid: expected uid_episode_N_step_N, found {found_uid}", len(rows))
-        builder = EpisodeBuilder(
-            self.descriptor,
-            record,
-            instruction=question,
-            split=guicourse.split_of_file(record.file),
-            outcome=_outcome(rows[-1]),
-        )
+        builder = guicourse.builder_of(self.descriptor, record, len(rows), _outcome(rows[-1]))
         found: list[tuple[str, str, Any]] = []
-        due = 0
-        for place, row in enumerate(rows):
+        for place, row in guicourse.steps_of(builder, rows):
             found += unknown_fields(row, guicourse.ROW)
-            # Numbers that are missing were lost in the source.
-            if (here := guicourse.logical_index(row)) > due:
-                builder.gap("steps_missing_in_source")
-            due = here + 1
             native = {"uid": row.get("uid"), "action": row.get("actions_label")}
             try:
                 mapped = _action(row.get("actions_label"))

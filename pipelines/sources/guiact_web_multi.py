@@ -21,7 +21,7 @@ marked (rule `steps_missing_in_source`). Actions of one row share its picture. T
 from dataclasses import replace
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
@@ -71,27 +71,11 @@ class GuiactWebMultiAdapter(Adapter):
         """One episode → step rows. Raises `RecordError`: bad_value, missing_field, empty_text."""
         rows: list[Any] = record.payload
         items = _count(rows)
-        question = guicourse.question_of(rows[0], items)
-        if record.native_id is None:
-            raise RecordError(
-                "bad_value", f"uid: expected uid_record_N_step_N, found {rows[0].get('uid')!r:.60}", items
-            )
-        builder = EpisodeBuilder(
-            self.descriptor,
-            record,
-            instruction=question,
-            split=guicourse.split_of_file(record.file),
-            language=guicourse.language_of(question),
-        )
+        builder = guicourse.builder_of(self.descriptor, record, items)
         found: list[tuple[str, str, Any]] = []
-        number, due = 0, 0
-        for row in rows:
+        number = 0
+        for _, row in guicourse.steps_of(builder, rows):
             found += unknown_fields(row, guicourse.ROW)
-            # Numbers that are missing were lost in the source.
-            here = guicourse.logical_index(row)
-            if here > due:
-                builder.gap("steps_missing_in_source")
-            due = here + 1
             number = _row(builder, raw, record, row, number, items, self.space)
         return notices(builder.finish(), found)
 

@@ -110,7 +110,7 @@ class InstaAdapter(Adapter):
             raise RecordError("bad_value", f"expected a list of actions, found {type(listed).__name__}")
         with refusing(len(listed)):
             # Tasks lie in one file beside the episodes.
-            task = _tasks_of(raw).get(name)
+            task = _tasks(raw.path(TASKS)).get(name)
         if task is None:
             raise RecordError("missing_field", f"{TASKS} has no task for {name[:80]!r}", len(listed))
         if not task[0].strip():
@@ -259,13 +259,8 @@ def _document(raw: Raw, file: str) -> Any:
         return None
 
 
-def _tasks_of(raw: Raw) -> Mapping[str, tuple[str, str]]:
-    path = raw.path(TASKS)
-    return _read_tasks(path) if path.is_file() else {}
-
-
-@read_once(2)
-def _read_tasks(path: Path) -> dict[str, tuple[str, str]]:
+@read_once(2, dict)
+def _tasks(path: Path) -> dict[str, tuple[str, str]]:
     """identifier (else domain) → task and domain; rows without both are passed over."""
     try:
         rows = json.loads(path.read_bytes())

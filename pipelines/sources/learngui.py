@@ -33,10 +33,10 @@ from pipelines.mapping import items
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.frames import sides_of
+from pipelines.mapping.frames import sides_of, stated_size
 from pipelines.mapping.points import pixel_point, swipe
-from pipelines.native.record_readers import text_of
-from pipelines.sources.amex import device_size, id_of, screen_of
+from pipelines.native.record_readers import count_of, json_entries
+from pipelines.sources.amex import id_of, screen_of
 from schemas.actions import Action, Click, Finished, LongPress, PressBack, PressEnter, PressHome, Scroll, Type
 
 TEXTS = "low_level_instructions.json"
@@ -114,20 +114,9 @@ class LearnguiAdapter(Adapter):
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One episode an entry, with AMEX's annotation of it where there is one."""
         for file in files:
-            text = text_of(raw.read(file))
-            count = text.count('"action"')
             if _is_online(file):
+                count = raw.read(file).count(b'"action"')
                 yield Broken(file, "document", "unknown_schema", "the form of the online part isn't known", count)
-                continue
-            try:
-                rows = json.loads(text)
-            except (ValueError, RecursionError) as error:
-                # A file without its end was cut.
-                reason = "truncated_record" if not text.rstrip().endswith("}") else "bad_json"
-                yield Broken(file, "document", reason, str(error), count, {"text": text[:2000]})
-                continue
-            if not isinstance(rows, dict):
-                yield Broken(file, "document", "bad_value", "expected an object of episodes", count, text[:2000])
                 continue
             base = posixpath.dirname(file)
             # Boxes and points of the same episodes, which this source leaves out.
@@ -136,21 +125,19 @@ class LearnguiAdapter(Adapter):
                 for name in raw.files("**/*.json")
                 if "instruction_anno/" in name and (identifier := id_of(name))
             }
-            for name, row in rows.items():
+            for name, row in json_entries(raw, file, count_of('"action"')):
+                if isinstance(row, Broken):
+                    yield row
+                    continue
                 payload = {"row": row, "base": f"{base}/" if base else "", "amex": annotated.get(name.lower())}
                 yield Record(file, f"entry {name[:60]}", payload, name, row)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → step rows. Raises `RecordError`: missing_field, empty_text."""
         row, name = record.payload["row"], str(record.native_id)
-        steps = row.get("steps") if isinstance(row, dict) else None
-        if not isinstance(steps, list):
-            raise RecordError("missing_field", "expected an object with steps")
-        goal, app = row.get("instruction"), row.get("app")
-        if not isinstance(goal, str) or not items.is_text(goal):
-            raise RecordError("missing_field", f"instruction: expected a text, found {goal!r:.60}", len(steps))
-        if not goal.strip():
-            raise RecordError("empty_text", "the instruction is empty", len(steps))
+        steps, app = items.list_of(row, "steps"), row.get("app")
+        with items.refusing(len(steps)):
+            goal = items.text_of(row, "instruction", "?")
         # Test if either the row or a list says so, so that no test episode trains.
         known = [
             _SPLITS.get(str(row.get("split"))),
@@ -174,7 +161,7 @@ class LearnguiAdapter(Adapter):
         for place, numbered in builder.numbered(steps, "step_id"):
             step = numbered.step
             number = step.get("step_id") if isinstance(step, dict) else None
-            _step(builder, raw, record.payload["base"], step, place, amex.get(number, {}))
+            _step(builder, raw, record.payload["base"], step, place, amex.get(items.id_text(number), {}))
             found += items.unknown_fields(step, _STEP) if isinstance(step, dict) else []
         return items.notices(builder.finish(), found)
 
@@ -188,7 +175,7 @@ def _tests(path: Path) -> frozenset[str]:
     """Episodes of test queries, by the split list. Raises `SplitListError`."""
     try:
         rows = json.loads(path.read_bytes())
-        return frozenset(str(row["query"]["episode_id"]) for row in rows if row["split"] == "test")
+        return frozenset(items.id_text(row["query"]["episode_id"]) for row in rows if row["split"] == "test")
     except (ValueError, KeyError, TypeError) as error:
         raise items.SplitListError(f"{path.name}: expected a list of split and query: {error}") from error
 
@@ -197,7 +184,7 @@ def _amex_steps(raw: Raw, file: str | None) -> dict[Any, Mapping[str, Any]]:
     """AMEX's steps of the episode by their ids; none where there is no annotation that can be read."""
     try:
         steps = json.loads(raw.read(file))["steps"] if file else []
-        return {step["step_id"]: step for step in steps}
+        return {items.id_text(step["step_id"]): step for step in steps}
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
 
@@ -215,7 +202,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: object, place: int
         word = call[1]
         # Only where both speak of the same picture.
         same = amex if amex.get("image_path") in (None, step.get("image_path")) else {}
-        screen = screen_of(raw, base, step.get("image_path"), device_size(same.get("device_dim"), word))
+        screen = screen_of(raw, base, step.get("image_path"), stated_size(same.get("device_dim"), "device_dim", word))
         action, rules = _action(word, call[2], screen, same)
     except (items.ItemError, RecordError) as error:
         builder.reject(error.reason, native=step, native_index=place, word=word, detail=error.detail)

@@ -36,7 +36,7 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
-from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.items import ItemError, list_of, notices, refusing, text_of, unknown_fields
 from pipelines.native.mind2web_actions import actions_of, elements_of, is_lossy, operation_of, page_size, target_of
 from pipelines.native.record_readers import count_of, field_id, json_list
 from schemas.action_types import ActionSpace
@@ -101,20 +101,15 @@ class Mind2webAdapter(Adapter):
         episode = record.payload
         if not isinstance(episode, dict):
             raise RecordError("bad_value", f"expected an object, found {type(episode).__name__}")
-        actions = episode.get("actions")
-        if not isinstance(actions, list):
-            raise RecordError("missing_field", f"actions: expected a list, found {actions!r:.60}")
-        for name in ("annotation_id", "confirmed_task"):
-            if not isinstance(episode.get(name), str):
-                raise RecordError("missing_field", f"{name}: expected a text", items=len(actions))
-            if not episode[name].strip():
-                raise RecordError("empty_text", name, items=len(actions))
+        actions = list_of(episode, "actions")
+        with refusing(len(actions)):
+            name, goal = (text_of(episode, field, "?") for field in ("annotation_id", "confirmed_task"))
         site = episode.get("website")
         builder = EpisodeBuilder(
             self.descriptor,
             record,
-            episode_id=episode["annotation_id"],
-            instruction=episode["confirmed_task"],
+            episode_id=name,
+            instruction=goal,
             # Test files are published apart, and name themselves.
             split="test" if "test" in record.file.lower() else "train",
             app=site if isinstance(site, str) and site else None,
@@ -125,9 +120,10 @@ class Mind2webAdapter(Adapter):
         for place, action in enumerate(actions):
             # The representation of an action stands beside it, by its place.
             said = reprs[place] if isinstance(reprs, list) and place < len(reprs) else None
-            complete = _map_action(builder, action, place, said, episode["annotation_id"], raw, self.space)
+            complete = _map_action(builder, action, place, said, name, raw, self.space)
             found += unknown_fields(action, _KNOWN_ACTION) if isinstance(action, dict) else []
-        # Only after a last step that was understood: else it would end something unknown.
+        # Only after a last step that was understood, and of as many as are told: else it would end something unknown.
+        complete &= not isinstance(reprs, list) or len(reprs) <= len(actions)
         if self.synthesise_finish and complete:
             builder.terminal(Finished(""), None, ["finish_synthesised"])
         return notices(builder.finish(), found)

@@ -37,7 +37,7 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import sides_of
-from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.items import ItemError, is_text, list_of, notices, unknown_fields
 from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.android_xml import AndroidView, TreeError, bounds_of, elements, views
 from pipelines.native.named_boxes import unit_box
@@ -137,9 +137,7 @@ class Mobile3mAdapter(Adapter):
         """One page → the screen before with its action, and the page. Raises `RecordError`: missing_field,
         bad_json."""
         row = _decoded(record.payload)
-        history = row.get("history_actions") if isinstance(row, dict) else None
-        if not isinstance(history, list):
-            raise RecordError("missing_field", "expected an object with history_actions")
+        history = list_of(row, "history_actions")
         path = PurePosixPath(record.file)
         graph = path.parent.parent.name
         # Walks without a goal: they teach what actions do, not what they are for.

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pipelines.mapping import items
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Loss
@@ -133,15 +134,9 @@ class MotifAdapter(Adapter):
         """One trace → step rows and its end. Raises `RecordError`: missing_field, bad_value, empty_text, bad_frame,
         trace_type_not_action."""
         row = record.payload
-        actions = row.get("actions") if isinstance(row, dict) else None
-        if not isinstance(actions, list):
-            raise RecordError("missing_field", "expected an object with actions")
-        count = len(actions)
-        goal, app = row.get("goal"), row.get("app")
-        if record.native_id is None or not isinstance(goal, str) or not isinstance(app, str) or not is_text(goal + app):
-            raise RecordError("missing_field", "expected the texts trace_id, goal and app", count)
-        if not goal.strip():
-            raise RecordError("empty_text", "the goal is empty", count)
+        count = len(items.list_of(row, "actions"))
+        with items.refusing(count):
+            trace_id, goal, app = (items.text_of(row, name, "?") for name in ("trace_id", "goal", "app"))
         # Boxes are in pixels of this screen.
         sides = (row.get("screen_w"), row.get("screen_h"))
         size = whole_sides(sides)
@@ -160,16 +155,16 @@ class MotifAdapter(Adapter):
             listed = row.get(name)
             if not isinstance(listed, list) or len(listed) not in wanted:
                 raise RecordError("bad_value", f"{name}: expected a list of {wanted[-1]} for {count} actions", count)
-        said, found = _told(raw, app, record.native_id, count)
+        said, found = _told(raw, app, trace_id, count)
         builder = EpisodeBuilder(
             self.descriptor,
             record,
             instruction=goal,
             app=app,
-            split=_split(self.side_files(raw), raw, record.native_id),
+            split=_split(self.side_files(raw), raw, trace_id),
             outcome="infeasible" if said is not None else None,
         )
-        trace = _MotifTrace(builder, raw, row, app, record.native_id, size)
+        trace = _MotifTrace(builder, raw, row, app, trace_id, size)
         for place in range(count):
             trace.step(place)
         trace.end(said)

@@ -28,10 +28,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, notices, picture_bytes
+from pipelines.mapping.items import ItemError, notices, picture_bytes, plain_number, refusing, text_of, whole_number
 from pipelines.native.mind2web_actions import actions_of, elements_of, is_lossy, operation_of, page_size, target_of
 from pipelines.native.spill import Spill
 from schemas.action_types import ActionSpace
@@ -147,18 +147,15 @@ class MultimodalMind2webAdapter(Adapter):
         rows: list[dict[str, Any]] = record.payload["rows"]
         pictures: list[bytes | None] = record.payload["pictures"]
         first = rows[0]
-        for name in ("annotation_id", "confirmed_task"):
-            if not isinstance(first.get(name), str):
-                raise RecordError("missing_field", f"{name}: expected a text", len(rows))
-            if not first[name].strip():
-                raise RecordError("empty_text", name, len(rows))
+        with refusing(len(rows)):
+            name, goal = (text_of(first, field, _OTHER) for field in ("annotation_id", "confirmed_task"))
         site = first.get("website")
         folder = record.file.rpartition("/")[2]
         builder = EpisodeBuilder(
             self.descriptor,
             record,
-            episode_id=first["annotation_id"],
-            instruction=first["confirmed_task"],
+            episode_id=name,
+            instruction=goal,
             split="train" if folder.startswith("train") else "test",
             app=site if isinstance(site, str) and site else None,
         )
@@ -167,6 +164,11 @@ class MultimodalMind2webAdapter(Adapter):
         for place in sorted(range(len(rows)), key=lambda place: _order(rows[place])):
             index = _index(rows[place])
             if index is not None:
+                # Sorted by their numbers, so a smaller one than the next that is due stands twice.
+                if index < due:
+                    detail = f"target_action_index {index} stands twice"
+                    builder.reject("duplicate", native=rows[place], native_index=index, word=_OTHER, detail=detail)
+                    continue
                 if index > due:
                     builder.gap("steps_missing_in_source")
                 due = index + 1
@@ -227,9 +229,9 @@ class _Held:
 
 
 def _index(row: dict[str, Any]) -> int | None:
-    """target_action_index, a text of digits."""
-    text = str(row.get("target_action_index"))
-    return int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else None
+    """target_action_index, a text of digits; some tools write it as a number."""
+    index = whole_number(plain_number(row.get("target_action_index")))
+    return index if index is not None and 0 <= index < 10**6 else None
 
 
 def _order(row: dict[str, Any]) -> tuple[bool, int]:

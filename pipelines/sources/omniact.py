@@ -32,6 +32,7 @@ from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, smallest_box, unknown_fields
 from pipelines.native.pyautogui import CALL_LOSSES, PyAutoGuiGesture, gestures, parse_script
+from pipelines.native.record_readers import json_entries
 from schemas.coordinates import OffScreen, box_to_unit
 
 SPLITS = {"train.json": "train", "val.json": "validation", "test.json": "test"}
@@ -80,16 +81,9 @@ class OmniactAdapter(Adapter):
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """The rows of a split file, in its order. Row ids repeat across splits, so the split is part of the id."""
         for file in files:
-            try:
-                rows = json.loads(raw.read(file))
-            except (ValueError, RecursionError) as error:
-                yield Broken(file, "file", "bad_json", str(error), native={"bytes": len(raw.read(file))})
-                continue
-            if not isinstance(rows, dict):
-                yield Broken(file, "file", "bad_value", f"expected an object of rows, found {type(rows).__name__}")
-                continue
-            for row_id, row in rows.items():
-                yield Record(file, f"row {row_id}", row, f"{file.removesuffix('.json')}_{row_id}")
+            for row_id, row in json_entries(raw, file):
+                plain = isinstance(row, Broken)
+                yield row if plain else Record(file, f"row {row_id}", row, f"{file.removesuffix('.json')}_{row_id}")
 
     def items_held(self, record: Record, raw: Raw) -> int:
         """Gestures of its script; how calls join doesn't depend on the size of the screen."""

@@ -23,7 +23,7 @@ from pipelines.derivers.grounding import expression as pointed_at
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
-from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.items import ItemError, notices, refusing, text_of, unknown_fields
 from pipelines.native import rico
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_list
@@ -78,13 +78,8 @@ class RicoscaAdapter(Adapter):
             raise RecordError("bad_value", f"expected an object, found {type(row).__name__}")
         if "conversations" in row:
             raise RecordError("unknown_schema", "the chat form; expected img_filename, instruction, bbox")
-        words, name = row.get("instruction"), row.get("img_filename")
-        if not isinstance(words, str) or not isinstance(name, str):
-            raise RecordError("missing_field", "expected img_filename and instruction as text")
-        if not words.strip():
-            raise RecordError("empty_text", "the instruction is empty")
-        if not is_text(words):
-            raise RecordError("bad_value", "the instruction holds a lone surrogate")
+        with refusing(1):
+            words, name = (text_of(row, field, "instruction") for field in ("instruction", "img_filename"))
         identifier = rico.screen_id(rico.id_of_file(name))
         split = rico.listed_split(raw, identifier) or "train"
         builder = SampleBuilder(self.descriptor, record, record_id=digest(row), split=split)

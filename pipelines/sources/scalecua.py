@@ -235,11 +235,8 @@ def _split(file: str) -> str:
 
 def _source(raw: Raw, file: str) -> tuple[str, str]:
     """(folder of the pictures, platform) of an annotation file, by `meta.json` or by its name."""
-    key, root, style = "", "", ""
-    path = raw.path("meta.json")
-    if path.is_file():
-        # The key of the meta data first, as it is written for this.
-        key, root, style = _meta(path).get(file.rpartition("/")[2], ("", "", ""))
+    # The key of the meta data first, as it is written for this.
+    key, root, style = _meta(raw.path("meta.json")).get(file.rpartition("/")[2], ("", "", ""))
     for text in (key, file, style):
         for word in re.findall(r"[a-z]+", text.lower()):
             if word in _PLATFORMS:
@@ -247,7 +244,7 @@ def _source(raw: Raw, file: str) -> tuple[str, str]:
     raise RecordError("missing_field", "neither meta.json nor the file's name tells the platform")
 
 
-@read_once(4)
+@read_once(4, dict)
 def _meta(path: Path) -> dict[str, tuple[str, str, str]]:
     """Name of an annotation file → (key, root, conv_style)."""
     try:

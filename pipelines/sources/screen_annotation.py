@@ -201,11 +201,11 @@ class ScreenAnnotationAdapter(Adapter):
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One screen → perception and grounding samples. Raises `RecordError`: unsafe_path, empty_text, bad_value."""
         row: dict[str, str] = record.payload
-        text, screen_id = row["screen_annotation"], row["screen_id"]
+        text = row["screen_annotation"]
         expected = _items(text)
         if not text.strip():
             raise RecordError("empty_text", "the annotation is empty")
-        rico.screen_id(screen_id, expected)
+        screen_id = rico.screen_id(row["screen_id"], expected)
         # What was read before the damage is used.
         nodes, rest = parse_annotation(text)
         if not nodes:

@@ -17,6 +17,7 @@ Pictures come from the companion (`combined/<image_id>.jpg`); without it the sam
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record
 from pipelines.mapping.card import Descriptor, Loss
+from pipelines.mapping.items import id_text
 from pipelines.native import rico, screenqa_rows
 from pipelines.native.screenqa_rows import UNANSWERED, WORD
 
@@ -55,5 +56,5 @@ class ScreenqaComplexAdapter(Adapter):
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One question → one vqa sample. Raises `RecordError`."""
         row = record.payload
-        split = rico.listed_split(raw, str(row.get("image_id"))) if isinstance(row, dict) else None
+        split = rico.listed_split(raw, id_text(row.get("image_id"))) if isinstance(row, dict) else None
         return screenqa_rows.map_texts(self.descriptor, record, raw, split or "train")

@@ -25,8 +25,8 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.frames import fitting_screen, whole_sides
-from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.frames import fitting_screen, stated_size
+from pipelines.mapping.items import ItemError, is_text, notices, refusing, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
 from pipelines.native.record_readers import count_of, field_id, json_list
@@ -77,21 +77,14 @@ class ShowuiWebAdapter(Adapter):
         listed = row.get("element") if isinstance(row, dict) else None
         if not isinstance(listed, list) or not isinstance(row.get("img_url"), str):
             raise RecordError("missing_field", "expected img_url and a list named element")
-        frame = _frame(row.get("img_size"), len(listed))
+        with refusing(len(listed)):
+            frame = stated_size(row.get("img_size"), "img_size", "element")
         good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT, "element")
         data = raw.first([f"images/{row['img_url']}"], len(listed))
         elements = named_boxes.screen_elements(good)
         screen = fitting_screen(data, frame, elements) if frame else RecordScreen.load(data, elements, normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=row["img_url"])
         return notices(named_boxes.emit(builder, screen, good, failed, new), unknown_fields(row, _ROW))
-
-
-def _frame(size: object, items: int) -> tuple[int, int] | None:
-    if size is None:
-        return None
-    if (sides := whole_sides(size)) is not None:
-        return sides
-    raise RecordError("bad_frame", f"img_size: expected two positive ints, found {size!r:.60}", items)
 
 
 def _element(element: Any) -> Named:

@@ -26,18 +26,16 @@ without it, or for a demonstration that isn't in it, nothing is mapped (`unknown
 holds credentials of test accounts and personal data, for cleaning to find. The turn-level release has no coordinates.
 """
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
-from pipelines.mapping.items import ItemError, bad_values, notices, read_once, refusing, unknown_fields
+from pipelines.mapping.items import ItemError, bad_values, notices, split_of, unknown_fields
 from pipelines.mapping.points import wheel_direction
 from pipelines.native.record_readers import count_of, json_document
 from schemas.action_types import ActionSpace, speaks
@@ -127,8 +125,7 @@ class WeblinxAdapter(Adapter):
         if not isinstance(listed, list) or record.native_id is None:
             raise RecordError("missing_field", "expected a replay with data, a list, in a folder of its own")
         items = sum(not _instructs(turn) for turn in listed)
-        with refusing(items):
-            split = _splits_of(raw).get(record.native_id)
+        split = split_of(raw, SPLITS, record.native_id)
         # Without a split it might be a test demonstration.
         if split is None:
             raise RecordError("unknown_split", f"{SPLITS} doesn't name this demonstration", items)
@@ -338,22 +335,3 @@ def _short(turn: Mapping[str, object]) -> Any:
     )
     shorter = {**arguments, "element": plain} if "element" in arguments else arguments
     return {**turn, "action": {**{k: v for k, v in action.items() if k != "element_html"}, "arguments": shorter}}
-
-
-def _splits_of(raw: Raw) -> Mapping[str, str]:
-    path = raw.path(SPLITS)
-    return _read_splits(path) if path.is_file() else {}
-
-
-@read_once(4)
-def _read_splits(path: Path) -> dict[str, str]:
-    """Demonstration → train, validation or test; a test list wins. Raises `RecordError("unknown_split")`."""
-    try:
-        lists = json.loads(path.read_bytes())
-        found: dict[str, str] = {}
-        for name in sorted(lists, key=lambda name: ("test" in name, name != "train", name)):
-            split = "train" if name == "train" else "validation" if name in ("valid", "validation") else "test"
-            found |= {str(demo): split for demo in lists[name]}
-        return found
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
-        raise RecordError("unknown_split", f"{path.name}: expected an object of lists: {error}") from error

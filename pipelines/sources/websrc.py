@@ -125,14 +125,11 @@ def _box(data: bytes | None, element: str, size: tuple[int, int]) -> tuple[float
 
 
 def _split(raw: Raw, name: str) -> str:
-    path = raw.path(SPLITS)
-    if not path.is_file():
-        return "train"
-    lists = _lists(path)
+    lists = _lists(raw.path(SPLITS))
     return next((split for split, prefixes in lists.items() if name.startswith(prefixes)), "train")
 
 
-@read_once(2)
+@read_once(2, dict)
 def _lists(path: Path) -> dict[str, tuple[str, ...]]:
     """held-out split → the beginnings of its question ids (domain letters, site or page number)."""
     try:

@@ -57,7 +57,11 @@ _WIDE = str.maketrans("（）［］，：＝\u00a0", "()[],:= ")
 """Marks as Chinese keyboards write them, and a blank that doesn't break."""
 _BRACKETS = re.compile(rf"[\[(][ \t\n]{{0,4}}{_GROUP}")  # the innermost bracket, so that a row of them costs no more
 _NUMBERS = re.compile(_NUMBER)
-_KEYS = ("point_2d", "bbox_2d", "coordinate", "coordinates", "point", "bbox", "box", "position", "click")
+_BOX_KEYS = ("bbox_2d", "bbox", "bounding_box", "box", "bounds", "rect")
+_KEYS = ("point_2d", "coordinate", "coordinates", "point", "position", "click", *_BOX_KEYS)
+_SIDES = ("x1 y1 x2 y2", "left top right bottom", "xmin ymin xmax ymax", "x y")
+_SIZED = ("x y width height", "left top width height", "x y w h")
+"""Boxes by a corner and their size: read where a name says that it is a box, as elsewhere a size may be a screen's."""
 _KEY, _SET = "|".join(_KEYS), r"[ ]{0,2}[:=][ ]{0,2}[\"']?"
 _QUOTED_KEY = re.compile(rf"[\"'](?:{_KEY})[\"']{_SET}[\s\[(]{{0,8}}{_GROUP}", re.IGNORECASE)
 """JSON that is cut, or a dictionary as Python writes it."""
@@ -131,8 +135,8 @@ def _named(value: object, depth: int = 0) -> Iterator[tuple[float, ...]]:
         return
     if isinstance(value, dict):
         lower = {str(key).lower(): one for key, one in value.items()}
-        named = [lower[key] for key in _KEYS if key in lower]
-        named += [[lower.get(side) for side in sides.split()] for sides in ("x y", "x1 y1 x2 y2")]
+        named = [_listed(lower[key], key in _BOX_KEYS) for key in _KEYS if key in lower]
+        named.append(_listed(lower, box=False))
         yield from (numbers for one in named if (numbers := _numbers_of(one)) is not None)
         # Gemini's box, the only one whose name says that y comes first
         if (numbers := _numbers_of(lower.get("box_2d"))) is not None and len(numbers) == 4:
@@ -143,6 +147,21 @@ def _named(value: object, depth: int = 0) -> Iterator[tuple[float, ...]]:
         for one in value:
             if isinstance(one, dict | list):
                 yield from _named(one, depth + 1)
+
+
+def _listed(value: object, box: bool) -> object:
+    """Sides by their names as a list, left, top, right, bottom or x, y; any other value as it is."""
+    if not isinstance(value, dict):
+        return value
+    lower = {str(key).lower(): one for key, one in value.items()}
+    for sides in (*(_SIZED if box else ()), *_SIDES):
+        numbers = _numbers_of([lower.get(side) for side in sides.split()])
+        if numbers is not None and sides in _SIZED:
+            left, top, width, height = numbers
+            numbers = (left, top, left + width, top + height)
+        if numbers is not None:
+            return list(numbers)
+    return value
 
 
 def _numbers_of(value: object) -> tuple[float, ...] | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from pipelines import sources
 from pipelines.mapping.adapter import Raw, Record
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.frames import whole_sides
-from pipelines.mapping.items import ItemError, picture_bytes
+from pipelines.mapping.items import ItemError, by_number, picture_bytes
 from pipelines.mapping.record_error import with_fields
 from pipelines.native import guicourse, named_boxes
 from pipelines.store import Store
@@ -155,6 +157,57 @@ def test_a_missing_number_is_a_gap_and_one_that_repeats_is_named() -> None:
     assert ["steps_missing_in_source" in row["provenance"] for row in made.steps] == [False, True, True]
     assert [(one.reason, one.detail) for one in made.rejects] == [("duplicate", "n 1 stands twice")]
     assert made.items == 4 and made.mapped == 3
+
+
+def test_numbers_of_steps_may_be_text_or_floats() -> None:
+    steps = [{"n": "10"}, {"n": 9.0}, {"n": "7"}]
+    assert [(one.step["n"], one.after_gap) for one in by_number(steps, "n")] == [
+        ("7", True),
+        (9.0, True),
+        ("10", False),
+    ]
+
+
+def _records(source: str, root: Path) -> list[Record]:
+    native.fixture(source).write(root)
+    adapter, raw = sources.get(source), native.raw_of(source, root)
+    found = [one for files in adapter.parts(raw) for one in adapter.records(raw, files)]
+    return [one for one in found if isinstance(one, Record)]
+
+
+def _outcome(source: str, record: Record, root: Path) -> str | None:
+    steps = sources.get(source).map(record, native.raw_of(source, root)).steps
+    return steps[0]["episode_outcome"] if steps else None
+
+
+@pytest.mark.parametrize("source", ["aitw", "aitz", "gui_360"])
+def test_an_episode_with_fewer_steps_than_it_says_is_no_success(source: str, tmp_path: Path) -> None:
+    whole = next(one for one in _records(source, tmp_path) if _outcome(source, one, tmp_path) == "success")
+    steps = copy.deepcopy(whole.payload["steps"] if isinstance(whole.payload, dict) else whole.payload)
+    if source == "gui_360":
+        for step in steps:
+            step["total_steps"] = len(steps) + 1
+    else:
+        del steps[0]
+    cut = replace(whole, payload={"steps": steps} if isinstance(whole.payload, dict) else steps)
+    assert _outcome(source, cut, tmp_path) is None
+
+
+@pytest.mark.parametrize("source", ["guiact_smartphone", "guiact_web_multi", "multimodal_mind2web"])
+def test_a_step_that_stands_twice_is_mapped_once_and_named(source: str, tmp_path: Path) -> None:
+    adapter, raw = sources.get(source), native.raw_of(source, tmp_path)
+    for record in _records(source, tmp_path):
+        once = adapter.map(record, raw)
+        rows = record.payload["rows"] if isinstance(record.payload, dict) else record.payload
+        # As where a file was joined to itself.
+        twice = [row for row in rows for _ in range(2)]
+        payload = (
+            twice if rows is record.payload else {**record.payload, "rows": twice, "pictures": [None] * len(twice)}
+        )
+        found = adapter.map(replace(record, payload=payload), raw)
+        assert [row["action_text"] for row in found.steps] == [row["action_text"] for row in once.steps]
+        assert sum(one.reason == "duplicate" for one in found.rejects) == len(rows)
+        break
 
 
 def test_a_missing_field_is_told_with_those_that_are_there(tmp_path: Path) -> None:

@@ -14,7 +14,15 @@ import pytest
 
 from pipelines.mapping.adapter import Broken, Raw, Record
 from pipelines.mapping.raw_files import Piece
-from pipelines.native.record_readers import count_of, csv_rows, field_id, json_lines, json_list, python_rows
+from pipelines.native.record_readers import (
+    count_of,
+    csv_rows,
+    field_id,
+    json_document,
+    json_lines,
+    json_list,
+    python_rows,
+)
 from pipelines.store import Store
 from pipelines.takedown.check import verify
 from pipelines.takedown.withdrawn import TakenDown
@@ -103,6 +111,15 @@ def test_an_array_under_the_ending_of_lines_is_read(data: bytes, read: list[obje
 def test_lines_behind_a_blank_one_under_the_ending_of_documents_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("\n \n" + "\n".join(map(json.dumps, ROWS)))
     assert [one.payload for one in json_list(Raw(tmp_path), "a.json") if isinstance(one, Record)] == ROWS
+
+
+def test_one_object_or_lines_of_them_are_read_where_an_array_or_a_document_was_expected(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text('\n{"n": 1,\n "m": 2}\n')
+    (tmp_path / "lines.json").write_text('\ufeff{"n": "\u2028"}\n\n{"n": 2}')
+    raw = Raw(tmp_path)
+    one = [found.payload for found in json_list(raw, "one.json") if isinstance(found, Record)]
+    lines = [found.payload for found in json_document(raw, "lines.json") if isinstance(found, Record)]
+    assert one == [{"n": 1, "m": 2}] and lines == [[{"n": "\u2028"}, {"n": 2}]]
 
 
 def test_files_put_behind_each_other_have_a_byte_order_mark_before_each(tmp_path: Path) -> None:

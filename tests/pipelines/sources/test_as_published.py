@@ -211,7 +211,15 @@ def test_steps_stand_in_the_order_of_their_numbers_and_a_missing_one_is_a_gap(tm
         ("go to messages", "messages"),
         ("move to the icon below share", "the icon below share"),
         ("Click on the search bar.", "the search bar"),
+        ("tap inside the text field", "the text field"),
+        ("move the cursor to the bell", "the bell"),
+        ("move down to the footer", "the footer"),
+        ("open the menu", "the menu"),
+        ("toggle the second switch", "the second switch"),
+        ("open now", None),
+        ("view all", None),
+        ("scroll to the bottom", None),
     ],
 )
-def test_the_verb_before_an_element_is_no_part_of_it(said: str, what: str) -> None:
+def test_the_verb_before_an_element_is_no_part_of_it(said: str, what: str | None) -> None:
     assert expression(said) == what

@@ -19,6 +19,12 @@ SAME = (
     ("localhost:8000", "http://localhost:8000/"),
     ("https://bücher.example/", "https://xn--bcher-kva.example"),
     ("https://shop.example/a%2fb", "https://shop.example/a%2Fb"),
+    ("http://shop.example:80/", "https://shop.example:443"),
+    ("//shop.example/a", "https:shop.example/a"),
+    ("https:\\\\shop.example", "shop.example"),
+    ("https://shop.example/a/../b/./c", "https://shop.example/b/c"),
+    ("https://shop.example/%7eann", "https://shop.example/~ann"),
+    ("ABOUT:blank", "about:blank"),
     ("https://shop.example/ü?q=ö", "https://shop.example/%C3%BC?q=%c3%b6"),
 )
 OTHER = (
@@ -27,6 +33,10 @@ OTHER = (
     ("https://shop.example/a/b", "https://shop.example/a%2Fb"),
     ("shop.example", "shop.example.org"),
     ("shop.example:8000", "shop.example"),
+    ("https://shop.example:80", "https://shop.example"),
+    ("http://shop.example:443", "http://shop.example"),
+    ("https://shop.example/a/", "https://shop.example/a"),
+    ("https://shop.example/a//b", "https://shop.example/a/b"),
     ("mailto:a@shop.example", "shop.example"),
     ("ftp://shop.example", "https://shop.example"),
     ("https://shop.example/a?b=1", "https://shop.example/a?b=2"),

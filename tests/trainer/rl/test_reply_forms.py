@@ -45,6 +45,11 @@ FORMS = {
     '{{"thought": "at [1,2]", "coordinate": [{x}, {y}': "JSON",
     '{{"action": "click_absolute", "x": "{x}", "y": "{y}"}}': "JSON",
     '{{"answer": {{"x1": {x}, "y1": {y}, "x2": {x}, "y2": {y}}}}}': "JSON box",
+    '{{"bbox": {{"xmin": {x}, "ymin": {y}, "xmax": {x}, "ymax": {y}}}}}': "JSON box",
+    '{{"bounding_box": {{"x": {x}, "y": {y}, "width": 0, "height": 0}}}}': "JSON box",
+    '{{"Left": {x}, "Top": {y}, "Right": {x}, "Bottom": {y}}}': "JSON box",
+    '{{"click": {{"x": {x}, "y": {y}}}, "screen": {{"width": 1920, "height": 1080}}}}': "JSON",
+    '{{"x": {x}, "y": {y}, "width": 1920, "height": 1080}}': "JSON",
     '[{{"box_2d": [{y}, {x}, {y}, {x}], "label": "(1,2)"}}]': "JSON box",
     "explain:at 1,2\taction:CLICK\tpoint:{x},{y}\tsummary:done": "x=,y=",
     "The element is at X={x} and Y={y}.": "x=,y=",
@@ -62,6 +67,8 @@ def test_each_form_gives_the_numbers_that_it_holds(form: str, point: tuple[float
 def test_a_box_is_its_centre_and_a_refusal_stays_one() -> None:
     box = read_point("<box>[[200, 300, 300, 500]]</box>")
     assert box is not None and (box.x, box.y, box.form) == (250, 400, "tag box")
+    box = read_point('{"rect": {"x": 200, "y": 300, "width": 100, "height": 200}}')
+    assert box is not None and box.box == (200, 300, 300, 500)
     refused = read_point("It isn't there: [-1,-1]")
     assert refused is not None and refused.refused
     for frame in ("thousandths", "fractions", "pixels"):
