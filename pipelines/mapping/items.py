@@ -181,12 +181,12 @@ _SPLIT_NAMES = {"train": "train", **dict.fromkeys(("validation", "valid", "val",
 
 @read_once(8, dict)
 def read_splits(path: Path) -> dict[str, str]:
-    """Episode id → split, of the lists in a file by their names (any that begins with `test` is one of tests). Raises
-    `SplitListError`."""
+    """Episode id → split, of the lists in a file by their names: one of a name that isn't known is held out as a test.
+    Raises `SplitListError`."""
     try:
         lists = json.loads(path.read_bytes())
         found: dict[str, str] = {}
-        tests = [name for name in lists if name.lower().startswith("test")]
+        tests = [name for name, listed in lists.items() if name not in _SPLIT_NAMES and isinstance(listed, list)]
         # Tests come last and overwrite: an id in two lists must not train.
         for name in (*_SPLIT_NAMES, *tests):
             found |= {id_text(episode): _SPLIT_NAMES.get(name, "test") for episode in lists.get(name, [])}

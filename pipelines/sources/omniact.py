@@ -32,7 +32,7 @@ from pipelines.mapping.builders import EpisodeBuilder, MappedAction
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, smallest_box, unknown_fields
 from pipelines.native.pyautogui import CALL_LOSSES, PyAutoGuiGesture, gestures, parse_script
-from pipelines.native.record_readers import json_entries
+from pipelines.native.record_readers import count_of, json_entries
 from schemas.coordinates import OffScreen, box_to_unit
 
 SPLITS = {"train.json": "train", "val.json": "validation", "test.json": "test"}
@@ -81,7 +81,7 @@ class OmniactAdapter(Adapter):
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """The rows of a split file, in its order. Row ids repeat across splits, so the split is part of the id."""
         for file in files:
-            for row_id, row in json_entries(raw, file):
+            for row_id, row in json_entries(raw, file, count_of('"task"')):
                 plain = isinstance(row, Broken)
                 yield row if plain else Record(file, f"row {row_id}", row, f"{file.removesuffix('.json')}_{row_id}")
 

@@ -18,7 +18,7 @@ from pipelines import sources
 from pipelines.mapping.adapter import Raw, Record
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.frames import whole_sides
-from pipelines.mapping.items import ItemError, by_number, picture_bytes
+from pipelines.mapping.items import ItemError, by_number, picture_bytes, read_splits
 from pipelines.mapping.record_error import with_fields
 from pipelines.native import guicourse, named_boxes
 from pipelines.store import Store
@@ -157,6 +157,12 @@ def test_a_missing_number_is_a_gap_and_one_that_repeats_is_named() -> None:
     assert ["steps_missing_in_source" in row["provenance"] for row in made.steps] == [False, True, True]
     assert [(one.reason, one.detail) for one in made.rejects] == [("duplicate", "n 1 stands twice")]
     assert made.items == 4 and made.mapped == 3
+
+
+def test_a_list_of_a_name_that_is_not_known_is_held_out(tmp_path: Path) -> None:
+    lists = {"train": [1, 2, 3.0], "valid": ["4"], "test_geo": [2.0], "tset": ["3"], "version": 2}
+    path = write_json(tmp_path / "splits.json", lists)
+    assert read_splits(path) == {"1": "train", "2": "test", "3": "test", "4": "validation"}
 
 
 def test_numbers_of_steps_may_be_text_or_floats() -> None:

@@ -294,7 +294,7 @@ def test_test_episodes_never_train(tmp_path: Path) -> None:
 def test_a_split_list_that_is_none_stops_the_run(tmp_path: Path) -> None:
     lists = tmp_path / "raw" / "splits"
     lists.mkdir(parents=True)
-    (lists / "standard.json").write_text('{"tests": ["1"]}')
+    (lists / "standard.json").write_text('{"tests": "1"}')
     with pytest.raises(SplitListError, match="found none of them"):
         run(tmp_path, small_aitw())
 
