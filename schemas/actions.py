@@ -374,8 +374,7 @@ def _lenient_action(body: str, space: ActionSpace) -> Action:
     arguments = reply_arguments.one_blank(arguments)
     if cls is Click:
         reply_arguments.plain_click(arguments)
-    if cls in POINTED:
-        # without the name all numbers count: Click(10, 20) or Click((10, 20))
+    if cls in POINTED:  # without the name all numbers count: Click(10, 20) or Click((10, 20))
         return cls(named_point(arguments, "box") or centre(numbers_in(arguments)))
     if cls in BARE:
         return cls()
