@@ -183,7 +183,7 @@ def _scroll(action: Mapping[str, object]) -> MappedAction:
         if not isinstance(amounts, Mapping):
             raise ItemError("missing_field", f"scroll.{frame}: expected down and right", "scroll")
         try:
-            down, right = float(amounts.get("down", 0)), float(amounts.get("right", 0))
+            down, right = float(amounts.get("down") or 0), float(amounts.get("right") or 0)
         except (TypeError, ValueError) as error:
             raise ItemError("bad_value", f"scroll.{frame}: {error}", "scroll") from error
         if not (math.isfinite(down) and math.isfinite(right)):

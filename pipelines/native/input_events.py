@@ -136,7 +136,7 @@ class _InputReader:
         if press is None:
             raise ItemError("missing_field", "an up without a down", OTHER)
         press = [*press, event]
-        button, start, end = str(press[0].get("button", "left")), _xy(press[0]), _xy(event)
+        button, start, end = str(press[0].get("button") or "left"), _xy(press[0]), _xy(event)
         moves = [one for one in press if _far(start, _xy(one))]
         at = in_frame(*start, self.size, CLICK)
         if button != "left":

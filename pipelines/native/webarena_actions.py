@@ -13,6 +13,8 @@ from pipelines.mapping.items import ItemError, bad_values
 from schemas.actions import Action, Finished, Launch, PressBack, PressEnter, Scroll, Type, pressed
 
 _FENCE = "```"
+_LANGUAGE = re.compile(r"^(?:action|bash|json|plaintext|python|text|txt)[ \t]*\n")
+"""What a model may say of the text between backticks, on their line."""
 _CALL = re.compile(r"\s*([A-Za-z_]+)\s*(.*)", re.DOTALL)
 _TYPE = re.compile(r"\[([^\[\]]*)\]\s*\[(.*?)\](?:\s*\[(?:press_enter_after\s*=\s*)?([01])\])?\s*", re.DOTALL)
 _LEAD = re.compile(r"\s*In summary, (?:the next action I will perform is|my next action will be)\s*$")
@@ -56,7 +58,7 @@ def read_action(said: str) -> tuple[str, str, list[Action]]:
 def _last_fenced(said: str) -> tuple[str, str]:
     """(what stands before, the text between backticks that is the action): the last that calls one of the actions,
     since an agent may think between backticks, too; else the last that isn't empty."""
-    pieces = said.split(_FENCE)
+    pieces = [_LANGUAGE.sub("", piece) for piece in said.split(_FENCE)]
     inner = [place for place in range(1, len(pieces) - 1) if pieces[place].strip()]
     calls = [place for place in inner if (call := _CALL.fullmatch(pieces[place])) and call[1] in _WORDS]
     place = (calls or inner or [0])[-1]

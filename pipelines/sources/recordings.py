@@ -126,7 +126,7 @@ class RecordingsAdapter(Adapter):
         platform, app = head.get("platform"), head.get("app")
         if platform not in DESCRIPTOR.platforms:
             raise RecordError(f"unknown_platform:{str(platform)[:40]}", f"{DESCRIPTOR.platforms}", len(gestures))
-        outcome, language = head.get("outcome"), head.get("language", "en")
+        outcome, language = head.get("outcome"), head.get("language") or "en"
         builder = EpisodeBuilder(
             self.descriptor,
             record,

@@ -89,7 +89,7 @@ class ShowuiWebAdapter(Adapter):
 
 def _element(element: Any) -> Named:
     role, name = element.get("class_name"), element.get("instruction")
-    kind = element.get("data_type", "text" if isinstance(role, str) else None)
+    kind = element.get("data_type") or ("text" if isinstance(role, str) else None)
     if kind != "text":
         found = f"found {kind!r:.60}" if "data_type" in element else "found none"
         detail = f"data_type: expected text, or a class_name as the published file has it, {found}"

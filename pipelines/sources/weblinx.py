@@ -244,7 +244,7 @@ class _Demo:
             return None
         name = state.get("screenshot") if isinstance(state, dict) else None
         data = None
-        if isinstance(name, str) and isinstance(state, dict) and state.get("screenshot_status", "good") == "good":
+        if isinstance(name, str) and isinstance(state, dict) and (state.get("screenshot_status") or "good") == "good":
             if not _NAME.fullmatch(name):
                 raise RecordError("unsafe_path", f"screenshot: expected a plain file name, found {name!r:.120}")
             data = self.raw.read_if_there(f"{self.folder}/screenshots/{name}")

@@ -28,7 +28,7 @@ from pipelines.unify.tracked_raw import Folders, TrackedRaw, changes
 from schemas.action_types import ACTION_SPACE
 from schemas.ids import digest
 
-CODE_VERSION = "12"
+CODE_VERSION = "13"
 BYTES_A_SECOND = 10e6
 """Native bytes that one core maps in a second, roughly."""
 

@@ -108,6 +108,7 @@ def test_showui_web_says_class_name_for_the_kind_of_an_element(tmp_path: Path) -
         {"instruction": "2 rooms", "bbox": [0.5, 0.7, 0.7, 0.72], "point": [0.6, 0.71], "class_name": "ListItem"},
         {"instruction": "Book", "bbox": [0.1, 0.1, 0.3, 0.14], "point": [0.2, 0.12], "class_name": "Button"},
     ]
+    elements[1]["data_type"] = None  # as a table has it whose other rows say one
     page = {"img_url": "a.png", "img_size": [1920, 1080], "element": elements, "element_size": 2}
     write_json(tmp_path / "raw/metadata/hf_train.json", [page])
     write_bytes(tmp_path / "raw/images/a.png", native_benchmarks.png(192, 108))
@@ -151,9 +152,12 @@ def test_a_key_leaves_every_source_under_one_name(tmp_path: Path) -> None:
     assert (one.actions, other.actions) == (expected, expected)
 
 
-def test_the_last_step_of_nnetnav_may_stand_in_two_fences(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "fenced", ["```stop [7 euros]``````", "```\nstop [7 euros]\n```", "```text\nstop [7 euros]```"]
+)
+def test_the_last_step_of_nnetnav_may_stand_in_two_fences(fenced: str, tmp_path: Path) -> None:
     asked = "OBSERVATION:\n[1] link 'a'\nURL: https://a.example\nOBJECTIVE: Price?\nPREVIOUS ACTIONS:\n1: None"
-    said = "In summary, the next action is ```I have read it.\n\nMy next action will be ```stop [7 euros]``````"
+    said = f"In summary, the next action is ```I have read it.\n\nMy next action will be {fenced}"
     chat = [{"role": role, "content": text} for role, text in (("system", "s"), ("user", asked), ("assistant", said))]
     row = {"dataset": "d", "id": "e", "task_name": "e", "n_tokens": 5, "output": "", "prompt": "", "messages": chat}
     write_lines(tmp_path / "raw/train.jsonl", [row])
