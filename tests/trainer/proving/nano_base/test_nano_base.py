@@ -14,7 +14,7 @@ from trainer.proving.nano_base.source import Drawings, PerceptionSource
 from trainer.proving.nano_base.vision import VisionConfig
 from trainer.runtime.precision import native_bf16
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_chromium")]
 
 SHAPE: dict[str, Any] = {
     "vocab_size": 2048,
@@ -162,9 +162,9 @@ def test_nothing_can_be_answered_blind(built: Path) -> None:
 
     for lesson in ("texts", "mixed"):  # the small screens of the first lessons can be guessed at a little
         seen = PerceptionSource(Drawings.of_split(built, "train", 2, 2, 0), {lesson: 1.0}, "seen")
-        table = BlindTable(seen.question(place)[0] for place in range(1500))
+        table = BlindTable(seen.question(place)[0] for place in range(800))
         questions = PerceptionSource(Drawings.of_split(built, "test", 1, 2, 0), {lesson: 1.0}, "asked")
-        asked = [made for place in range(400) if (made := questions.question(place)[0])["target_boxes"]]
+        asked = [made for place in range(200) if (made := questions.question(place)[0])["target_boxes"]]
         hits = 0
         for made in asked:
             point, box = parse_reply(table.reply(made)).point, made["target_boxes"][0]
@@ -197,7 +197,7 @@ def test_new_phases_go_on_from_weights_with_pages_in_real_fonts(built: Path) -> 
     look = VisionConfig(max_steps=3, batch_size=4, threads=1, save_steps=2, kits=0.5, apps=0.5)
     phases = (Phase(name="kits", lessons={"kits": 0.5, "apps": 0.5}, max_steps=2, batch_size=2, look=look),)
     gated = ("mixed", "kits", "kits_held_out", "apps")
-    config = TINY.changed(curriculum=phases, kits=6, apps=4, held_out_kits=2, held_out_apps=4, gated=gated)
+    config = TINY.changed(curriculum=phases, kits=2, apps=2, held_out_kits=1, held_out_apps=1, gated=gated)
     steps: list[Any] = []
     found = build_nano_base(
         built / "more", built, config, begin=built / "out", progress=False, on_event=lambda event: steps.append(event)
