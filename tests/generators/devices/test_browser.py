@@ -111,7 +111,6 @@ def test_one_that_has_died_is_launched_anew_whether_anyone_noticed_or_not() -> N
 def test_worlds_look_the_same_in_a_kept_one_as_in_one_of_their_own() -> None:
     starts: dict[str, dict[str, Any]] = {
         "phone": {"seed": 3, "open": "vesper://calendar"},
-        "fsm": {"kind": "shop", "seed": 3},
         "miniwob": {"task": "click-checkboxes", "seed": 5},
     }
     with keep_browser(), ThreadPoolExecutor(1) as thread:  # a thread has a Chromium of its own

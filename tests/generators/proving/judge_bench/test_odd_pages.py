@@ -15,6 +15,8 @@ from generators.tasks.world_interface import UnsupportedAction, WorldError
 from schemas.action_types import Click, Finished, Hotkey, Launch, Scroll, Type, Wait
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_chromium")]
+COUNTS = {"phone": 13, "desktop": 5}
+"""Traces on each screen: every kind on a phone's; on a desktop's, by the same recorder, enough to see that it works."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def worlds() -> Iterator[dict[str, OddWorld]]:
 
 @pytest.fixture(scope="module")
 def traces(worlds: dict[str, OddWorld]) -> dict[str, list[Trace]]:
-    return {kind: list(OddPages(kind).record(worlds[kind], 13, 7)) for kind in worlds}
+    return {kind: list(OddPages(kind).record(worlds[kind], count, 7)) for kind, count in COUNTS.items()}
 
 
 def test_every_kind_has_its_turn_in_every_app() -> None:
@@ -40,7 +42,7 @@ def test_every_kind_has_its_turn_in_every_app() -> None:
 
 def test_sound_and_equal_when_performed_again(worlds: dict[str, OddWorld], traces: dict[str, list[Trace]]) -> None:
     for kind, found in traces.items():
-        assert len(found) == 13 and len({trace.odd for trace in found}) >= 9
+        assert len(found) == COUNTS[kind] and len({trace.odd for trace in found}) >= min(9, COUNTS[kind] - 1)
         for trace in found[::2]:
             shots, end = perform(worlds[kind], trace)
             assert end == trace.end_state and reached(end, trace.evaluator), trace.uid

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quality.judges.nano import forest as forests
 from quality.judges.nano.augment import damaged_copies
-from quality.judges.nano.forest import FEATURES_TRIED, LEAST_IN_LEAF, TREES, fit_forest, from_tensors
+from quality.judges.nano.forest import FEATURES_TRIED, LEAST_IN_LEAF, fit_forest, from_tensors
 from quality.judges.nano.head import load_heads, save_heads
 from quality.judges.nano.judge import NanoJudge
 from quality.judges.nano.training import Example, NanoConfig, calibrated_head, fit_head, weights_of
@@ -22,7 +23,13 @@ from tests.support.nanomaker import random_head, random_judge
 pytestmark = pytest.mark.slow
 
 NAMES = ("a", "b", "c")
-QUICK = NanoConfig(hidden=(16,), members=2)
+QUICK = NanoConfig(hidden=(16,), members=2, epochs=50, batch=128)
+
+
+@pytest.fixture(autouse=True)
+def fewer_trees(monkeypatch):
+    """A fifth of the trees: the claims below hold with fewer than a judge has."""
+    monkeypatch.setattr(forests, "TREES", 60)
 
 
 def examples(count: int, seed: int = 0) -> list[Example]:
@@ -172,7 +179,7 @@ def test_a_forest_says_what_scikit_learn_says_and_comes_back_from_disk(tmp_path)
     weights = rng.random(200)
     forest = fit_forest(rows, low, weights, 4)
     theirs = ExtraTreesClassifier(
-        TREES, min_samples_leaf=LEAST_IN_LEAF, max_features=FEATURES_TRIED, random_state=4
+        forests.TREES, min_samples_leaf=LEAST_IN_LEAF, max_features=FEATURES_TRIED, random_state=4
     ).fit(rows, low, weights)
     fresh = rng.normal(size=(64, 5)).astype(np.float32)
     assert np.allclose(forest.shares(fresh), theirs.predict_proba(fresh)[:, 1], atol=1e-6)
