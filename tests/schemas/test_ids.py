@@ -71,7 +71,7 @@ VALUES = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(VALUES)
 def test_the_fast_writer_writes_what_json_writes(value: object) -> None:
     assert canonical_json(value).encode() == ids._written_by_json(value)

@@ -84,10 +84,15 @@ def test_a_flag_that_beam_does_not_know_is_told(tmp_path: Path, caplog: pytest.L
 
 
 @each_engine
-def test_parts_are_run_once_and_found_again_in_order(name: str, tmp_path: Path) -> None:
+def test_parts_are_run_once_told_when_they_end_and_found_again_in_order(name: str, tmp_path: Path) -> None:
     store, parts = Store(tmp_path), engine_parts.parts(tmp_path, 4)
     run_parts(store, engine_parts.ASSET, engine_parts.write, parts[1:2])
-    results = run_parts(store, engine_parts.ASSET, engine_parts.write, parts, _by(name, workers=2))
+    told: list[dict[str, object]] = []
+    by = Execution(EngineSettings(runner=name, workers=2), lambda event: told.append(dict(event)))
+    results = run_parts(store, engine_parts.ASSET, engine_parts.write, parts, by)
+    assert [(event["kind"], event["number"], event["of"]) for event in told] == [("part", n, 3) for n in (1, 2, 3)]
+    assert sorted(str(event["part"]) for event in told) == ["n0", "n2", "n3"]
+    assert told[-1]["left_s"] == 0 and all(float(str(event["rows_per_s"])) > 0 for event in told)
     assert [result.counts["sum"] for result in results] == [0, 1, 2, 3]
     assert [result.skipped for result in results] == [False, True, False, False]
     again = run_parts(store, engine_parts.ASSET, engine_parts.write, parts, _by(name))
@@ -113,16 +118,6 @@ def test_a_part_that_nobody_here_can_see_is_an_error(name: str, tmp_path: Path) 
     with pytest.raises(EngineError, match=f"part n0 was run, but .* wrote to {tmp_path / 'home'} .* one home"):
         run_parts(store, engine_parts.ASSET, engine_parts.write_elsewhere, parts, _by(name))
     assert len(engine_parts.begun(tmp_path / "home-of-another-machine", 0)) == 1
-
-
-@each_engine
-def test_each_part_that_ends_is_told(name: str, tmp_path: Path) -> None:
-    told: list[dict[str, object]] = []
-    by = Execution(EngineSettings(runner=name), lambda event: told.append(dict(event)))
-    run_parts(Store(tmp_path), engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 3), by)
-    assert [(event["kind"], event["number"], event["of"]) for event in told] == [("part", n, 3) for n in (1, 2, 3)]
-    assert sorted(str(event["part"]) for event in told) == ["n0", "n1", "n2"]
-    assert told[-1]["left_s"] == 0 and all(float(str(event["rows_per_s"])) > 0 for event in told)
 
 
 def test_a_function_that_no_worker_can_import_is_refused() -> None:

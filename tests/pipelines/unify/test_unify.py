@@ -169,15 +169,14 @@ def test_a_rerun_works_nothing_twice_and_a_new_file_costs_one_part(toy: Path, tm
     assert {entry.path for entry in mapped.files} < {entry.path for entry in store.require("mapped/toy").files}
 
 
-@pytest.mark.parametrize("engine", [("processes", 3), ("beam", 2)])
-def test_workers_give_the_same_bytes_as_one_process(toy: Path, tmp_path: Path, engine: tuple[str, int]) -> None:
+def test_workers_give_the_same_bytes_as_one_process(toy: Path, tmp_path: Path) -> None:
+    """Worker processes; those of Beam and Ray have tests of their own (`test_dask`, `engines/test_ray`)."""
     for number in range(4):
         _write(toy / f"{number}.jsonl", _episode(f"e{number}", (number, 1)))
     _write(toy / "5.jsonl", _episode("e0", (7, 1)))  # an id of the first: this part is run again
     here = Execution(EngineSettings(runner="in-process", part_bytes=1))
     one = unify_source(Store(tmp_path / "one"), "toy", Raw(toy), execution=here)
-    runner, workers = engine
-    by_workers = Execution(EngineSettings(runner=runner, workers=workers, part_bytes=1))
+    by_workers = Execution(EngineSettings(runner="processes", workers=2, part_bytes=1))
     two = unify_source(Store(tmp_path / "two"), "toy", Raw(toy), execution=by_workers)
     assert (two.data_version, two.version, two.counts) == (one.data_version, one.version, one.counts)
     assert [entry.sha256 for entry in two.files] == [entry.sha256 for entry in one.files]
