@@ -104,7 +104,9 @@ def _asset(
     own_process: bool,
     shown: Shown,
 ) -> dg.AssetsDefinition:
-    form = config_of(stage, shown)
+    if stage.settings not in shown.schemas:
+        form = config_of(stage, shown)
+        shown.schemas[stage.settings] = None if form is None else form.to_config_schema().as_field()
     found = {
         "dagster/column_schema": column_schema(stage.columns) if stage.columns is not None else None,
         "dagster/column_lineage": column_lineage(stage, stages),
@@ -135,7 +137,7 @@ def _asset(
         freshness_policy=freshness,
         pool=stage.pool,
         partitions_def=ROUNDS if stage.by_round else EXPERIMENTS if stage.by_experiment else None,
-        config_schema=None if form is None else form.to_config_schema().as_field(),
+        config_schema=shown.schemas[stage.settings],
     )
     def built(context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource) -> Iterator[Any]:
         partition = context.partition_key if stage.partitioned else ""

@@ -29,15 +29,15 @@ Given = dict[str, Any]
 
 @dataclass(frozen=True)
 class Shown:
-    """What stages work with where a run sets nothing, by section, and the forms made of it so far: many stages share
-    one, and there are hundreds of fields."""
+    """What stages work with where a run sets nothing, by section; the forms made of it so far, and those as Dagster
+    takes them by the settings of a stage: many stages share one, and there are hundreds of fields."""
 
     sections: Mapping[str, Settings]
     forms: dict[str, Any] = field(default_factory=dict)
+    schemas: dict[tuple[str, ...], dg.Field | None] = field(default_factory=dict)
 
     def field(self, path: str) -> tuple[Any, Any]:
         """The form of one setting (`trainer.midtrain`) or of a whole section (`judge`)."""
-        # Made once: hundreds of fields, and several stages share a section.
         if path not in self.forms:
             section, _, name = path.partition(".")
             model = self.sections[section]

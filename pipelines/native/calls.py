@@ -233,9 +233,8 @@ def _drag(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedActio
 def _swipe(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:
     del vocabulary
     start, end = _ends(call, word)
-    return MappedAction(
-        (action_types.Scroll(start, end, scroll_direction(start, end)),), word, False, ("direction_from_points",)
-    )
+    scrolled = action_types.Scroll(start, end, scroll_direction(start, end))
+    return MappedAction((scrolled,), word, False, ("direction_from_points",))
 
 
 def _select(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedAction:

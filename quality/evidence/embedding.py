@@ -235,9 +235,8 @@ class _MiniLM:
 
     def __call__(self, features: Mapping[str, Any]) -> dict[str, Any]:
         ids = features["input_ids"]  # of texts of one length: none is padded
-        word, kind, place = (
-            self._weights[f"embeddings.{name}_embeddings.weight"] for name in ("word", "token_type", "position")
-        )
+        names = ("word", "token_type", "position")
+        word, kind, place = (self._weights[f"embeddings.{name}_embeddings.weight"] for name in names)
         x = self._normed("embeddings", word[ids] + kind[0] + place[: ids.shape[1]])
         for layer in range(self.layers):
             x = self._layer(f"encoder.layer.{layer}", x)
