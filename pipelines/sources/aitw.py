@@ -22,7 +22,8 @@ A raw row (features of one Example, lists shortened):
 | any other code | quarantined as `unknown_action:<code>` |
 
 A parquet file with columns of these names (single values bare or in lists of one) is read as well.
-Steps are grouped by `episode_id`, sorted by `step_id` and checked against `episode_length`; a hole is marked `gap_at`.
+Steps are grouped by `episode_id`, sorted by `step_id` and checked against `episode_length`: a hole is marked `gap_at`,
+and the outcome of an episode that has fewer is unknown.
 Split: `splits/standard.json` in the raw folder if it is there, else train.
 """
 
