@@ -198,7 +198,8 @@ def test_risks_are_those_of_families_that_a_head_didn_t_see():
     noise = [Example(e.features, e.low, e.family, "x" if e.low else "") for e in noise]
     head, _ = calibrated_head(noise, NAMES, QUICK)
     risks = 1 / (1 + np.exp(-head.logits([e.features for e in noise])))
-    assert abs(risks.mean() - 0.303) < 0.08 and risks.std() < 0.15
+    # a head that isn't calibrated says 0.37 +- 0.09, so both bounds lie below that
+    assert abs(risks.mean() - 0.303) < 0.04 and risks.std() < 0.06
     told, cut = calibrated_head(examples(400), NAMES, QUICK)
     fresh = examples(400, seed=9)
     sound = 1 / (1 + np.exp(-told.logits([e.features for e in fresh if not e.low])))
