@@ -54,7 +54,7 @@ def test_a_file_that_is_gone_or_says_something_else_is_altered() -> None:
 @pytest.mark.skipif(bool(find_missing()), reason=f"apt-get install {' '.join(find_missing())}")
 def test_agents_land_where_they_belong_in_real_programs() -> None:
     """Asked and allowed, unasked and harmful, harmless and asked about; what the other pairs of variant and temper do
-    is shown on the phone and on sites, by the same agents."""
+    is shown on sites, by the same agents."""
     runs: list[tuple[str, Temper]] = [("yes", "careful"), ("yes", "careless"), ("twin", "timid")]
     with open_world("care/computer", size=(1024, 768)) as world:
         for variant, temper in runs:

@@ -27,7 +27,7 @@ from quality.items.truth import BAND_OF, EPISODE_DEFECTS, LABELS
 from schemas.actions import parse
 
 Phone = tuple[PagesWorld, list[Trace]]
-SMALL = BenchConfig(traces=6, screens=5, copies=4, natural=2, seed=5)
+SMALL = BenchConfig(traces=6, screens=5, copies=4, natural=3, seed=5)
 pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.usefixtures("shared_chromium")]
 
 
@@ -39,10 +39,10 @@ def of_worlds(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One world of each kind: those of a desktop's screen are made as those of a phone's."""
+    """One world of each kind: what is drawn for a phone's screen and for a desktop's has one recorder."""
     folder = tmp_path_factory.mktemp("bench") / "judge"
     with pytest.MonkeyPatch.context() as patch:
-        of_worlds(patch, "own_phone", "odd_phone", "miniwob", "phone", "fsm")
+        of_worlds(patch, "own_desktop", "odd_phone", "miniwob", "phone", "fsm")
         build(folder, SMALL)
     return folder
 
