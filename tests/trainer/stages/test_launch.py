@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from goldmaker import gold
-from tiny_training import SETTINGS
+from tiny_training import SETTINGS, short_replies
 from two_ranks import torchrun
 
 from pipelines.store import Store
@@ -29,7 +29,8 @@ def test_two_ranks_make_checkpoints_and_only_one_writes_them(tmp_path: Path) -> 
     build_shards(store, ["toy"])
     build_shards(store, ["toy"], "evaluations/heldout", splits=("test",))
     build_mixture(store)
-    run_stage("base", store.home, SETTINGS, progress=False)
+    with short_replies():
+        run_stage("base", store.home, SETTINGS, progress=False)
     told = torchrun(
         "-m",
         "dagster_project.cli",

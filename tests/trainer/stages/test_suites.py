@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,10 @@ def home(processor: Any, tiny_preset: Any, tmp_path: Path, monkeypatch: pytest.M
     from trainer.modeling.checkpoint import lineage, save_checkpoint
     from trainer.modeling.model import build_model
 
-    model = build_model(tiny_preset, processor.tokenizer, seed=1)
-    save_checkpoint(tmp_path / "model", model, processor, lineage("unified", tiny_preset))
+    short = processor.apart()
+    short.preset = replace(tiny_preset, max_answer_tokens=12)  # it has learned nothing, and would ramble to any length
+    model = build_model(short.preset, short.tokenizer, seed=1)
+    save_checkpoint(tmp_path / "model", model, short, lineage("unified", short.preset))
     store = Store(tmp_path / "home")
     files = {f"model/{path.name}": path.read_bytes() for path in (tmp_path / "model").iterdir()}
     agent = _commit(store, AGENT, files)
