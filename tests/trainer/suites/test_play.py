@@ -18,6 +18,8 @@ from generators.policies.registry import build_policy
 from generators.tasks.world_interface import Observation, World
 from trainer.suites.play import MOST_LOST, WORLDS, most_telling, opener, play, tasks_of
 
+pytestmark = pytest.mark.usefixtures("shared_chromium")
+
 
 def _left(folder: Path) -> tuple[dict[str, Any], int]:
     """(the episode as JSON, frames of its animation)"""
