@@ -61,7 +61,9 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`bin` of an environment with the wheel and the dependencies."""
     root = tmp_path_factory.mktemp("environment")
     venv.create(root, with_pip=False)
-    run(sys.executable, "-m", "pip", "--python", root, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=root)
+    # what is imported is compiled then; all of it would take longer than what is done with it
+    install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile")
+    run(sys.executable, "-m", "pip", "--python", root, *install, wheel, cwd=root)
     packages = next(root.glob("lib/python*/site-packages"))
     (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return root / "bin"
@@ -87,7 +89,8 @@ def test_modules_that_open_files_beside_them_find_these(programs: Path, tmp_path
         ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")
         for name in FOLDERS
         for path in (CHECKOUT / name).rglob("*.py")
-        if any(isinstance(node, ast.Name) and node.id == "__file__" for node in ast.walk(ast.parse(path.read_text())))
+        if "__file__" in (text := path.read_text())  # few have it, and to parse all would take longer than the rest
+        and any(isinstance(node, ast.Name) and node.id == "__file__" for node in ast.walk(ast.parse(text)))
     )
     code = (
         "import importlib, json, sys\n"
