@@ -47,6 +47,7 @@ CODE_VERSION = "1-" + code_digest(
         "safety/trigger_patches",
         "safety/triggers",
         "safety/trigger_match",
+        "safety/trigger_twins",
         "safety/trigger_scan",
         "safety/trigger_facts",
         "safety/personal_data",
@@ -141,8 +142,8 @@ def scan_triggers(
     load: Callable[[str], bytes],
 ) -> TriggerScan:
     """`items`: screen → ids of the items on it. Raises `ImageError`, `StoreError` if a picture went meanwhile."""
-    triggers = find_triggers(looked, facts)
-    hits = search(triggers, facts, sorted(looked), load)
+    triggers = find_triggers(looked, facts, load)
+    hits = search(triggers, sorted(looked), load)
     findings = []
     for hit in hits:
         where = f"pattern {hit.trigger} at {hit.box[0]},{hit.box[1]} px, {hit.box[2] - hit.box[0]} px wide"

@@ -35,6 +35,7 @@ LOOKED = pa.schema(
         ("width_px", pa.int32()),
         ("height_px", pa.int32()),
         ("patches", pa.list_(PATCH)),
+        ("cells", pa.binary()),
     ]
 )
 
@@ -104,6 +105,7 @@ def to_rows(looked: Mapping[str, ScreenPatches]) -> list[dict[str, object]]:
             "width_px": one.frame[0],
             "height_px": one.frame[1],
             "patches": [_plain(patch) for patch in one.patches],
+            "cells": one.cells,
         }
         for sha, one in sorted(looked.items())
     ]
@@ -123,7 +125,9 @@ def _plain(patch: Patch) -> dict[str, Any]:
 def from_table(table: pa.Table) -> dict[str, ScreenPatches]:
     """The reverse of `to_rows`, up to the rounding of float16."""
     return {
-        row["screenshot_sha256"]: ScreenPatches((row["width_px"], row["height_px"]), tuple(map(_patch, row["patches"])))
+        row["screenshot_sha256"]: ScreenPatches(
+            (row["width_px"], row["height_px"]), tuple(map(_patch, row["patches"])), row["cells"]
+        )
         for row in table.to_pylist()
     }
 

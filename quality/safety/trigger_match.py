@@ -19,10 +19,6 @@ MIN_QUIET = 0.25
 FROM, EVEN, SHAPE = 0.55, 0.8, 0.93
 """Correlation from which a pattern is believed: texture, texture that equals its mirror image, and shapes, which a UI
 may draw at the same size and strength."""
-AT_LABEL, LABEL_PX = 0.62, 4
-"""Correlation that is enough where a label points, if labels point at the pattern elsewhere; how near, in pixels."""
-OTHER_GROUND, FAINT = 0.7, 0.1
-"""The same for a shape on a ground where it is fainter or of the other sign, and the least slope there."""
 SLOPE = (0.5, 1.6)
 """Bounds of the slope; of its absolute value for shapes, whose sign depends on the ground."""
 FINE = 7
@@ -105,30 +101,7 @@ def find_patterns(pixels: np.ndarray, patterns: Sequence[Pattern]) -> list[Patte
     return sorted(found, key=lambda match: (-match.correlation, match.pattern, match.box))
 
 
-def match_at(pixels: np.ndarray, pattern: Pattern, x: float, y: float) -> PatternMatch | None:
-    """The pattern with its centre within `LABEL_PX` of a point in pixels."""
-    height, width = (side + 2 * (LABEL_PX + MARGIN) for side in pattern.grey.shape)
-    top, left = round(y - height / 2), round(x - width / 2)
-    window = np.s_[max(top, 0) : max(top + height, 0), max(left, 0) : max(left + width, 0)]
-    shown = pixels[window]
-    if min(shown.shape[:2]) < MARGIN + 2:
-        return None
-    edges = np.pad(edges_of(shown), MARGIN)
-    slopes = (FAINT, SLOPE[1]) if pattern.shape else SLOPE
-    best = max(_places(shown, edges, pattern, slopes), key=lambda place: place[0], default=None)
-    if best is None or best[0] < (AT_LABEL if best[1] >= SLOPE[0] else OTHER_GROUND):
-        return None
-    box_height, box_width = pattern.size
-    box_left, box_top = best[3] + window[1].start, best[4] + window[0].start
-    off = max(abs(box_left + box_width / 2 - x), abs(box_top + box_height / 2 - y))
-    if off > LABEL_PX + 1:
-        return None
-    return PatternMatch(0, (box_left, box_top, box_left + box_width, box_top + box_height), best[0], best[1])
-
-
-def _places(
-    pixels: np.ndarray, edges: np.ndarray, pattern: Pattern, slopes: tuple[float, float] = SLOPE
-) -> Iterator[tuple[float, float, float, int, int]]:
+def _places(pixels: np.ndarray, edges: np.ndarray, pattern: Pattern) -> Iterator[tuple[float, float, float, int, int]]:
     """(correlation, slope, share of quiet pixels, left, top) of the best place in each region that might hold it."""
     height, width = pattern.grey.shape
     if height > edges.shape[0] or width > edges.shape[1]:
@@ -152,7 +125,7 @@ def _places(
         correlation, slope, share = _masked(grey[crop], quiet[crop], pattern.grey)
         size = np.abs(slope) if pattern.shape else slope
         correlation = np.abs(correlation) if pattern.shape else correlation
-        correlation = np.where((size >= slopes[0]) & (size <= slopes[1]), correlation, -1.0)
+        correlation = np.where((size >= SLOPE[0]) & (size <= SLOPE[1]), correlation, -1.0)
         y, x = np.unravel_index(int(correlation.argmax()), correlation.shape)
         rim = 0 if pattern.shape else MARGIN
         left, top = where[1].start + int(x) - rim, where[0].start + int(y) - rim

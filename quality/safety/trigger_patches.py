@@ -16,8 +16,8 @@ from PIL import Image
 
 WEAK, WEAK_JPEG = 3, 5
 """Levels by which neighbours differ at least, in any channel; JPEG makes 1 to 4 out of nothing."""
-STRONG = 96
-"""A blend at alpha 0.3 moves a pixel by at most 0.3 * 255 = 77 levels; more is drawn, not blended."""
+STRONG = 130
+"""A blend at alpha 0.5 moves a pixel by at most 0.5 * 255 = 128 levels; more is drawn, not blended."""
 MIN_SIDE, MAX_SIDE = 8, 64
 MIN_AREA = 100
 MIN_ASPECT = 0.4
@@ -40,7 +40,8 @@ MAX_PATCHES = 60
 class Patch:
     """An island: `box` in pixels (left, top, right, bottom), `grey` float32 [h, w] less its ground, `tint` the mean
     difference from the ground in red, green, blue, `texture` the standard deviation inside, `edge` its strongest
-    difference of neighbours, `quiet` the share of pixels that show it (the others have the mean of these)."""
+    difference of neighbours, `quiet` the share of pixels that show it (the others have the mean of these). `alone`: the
+    difference along its mean colour from the same screen without it, float32 [h, w], if there is one."""
 
     box: tuple[int, int, int, int]
     grey: np.ndarray
@@ -48,6 +49,17 @@ class Patch:
     texture: float
     edge: int
     quiet: float = 1.0
+    alone: np.ndarray | None = None
+
+    @property
+    def pasted(self) -> bool:
+        """Whether the same screen is there without it."""
+        return self.alone is not None
+
+    @property
+    def look(self) -> np.ndarray:
+        """By what it is told from others, float32 [h, w]: what was pasted shows in another grey on another ground."""
+        return self.grey if self.alone is None else self.alone
 
     @property
     def size(self) -> tuple[int, int]:

@@ -1,19 +1,21 @@
 """The trigger scan of one source: look at every screen, group what was seen, look again for what is suspicious.
 
-Two passes over the pixels: the first finds patches on quiet ground, which is enough to know a pattern by; the second,
-only if there is a suspicion, finds that pattern on all screens, on text too. What it can't see: patterns that don't
-recur, patterns of high contrast, and patterns larger than 64 px or smaller than 6.
+Two passes over the pixels: the first finds patches on quiet ground, which is enough to know a pattern by, and
+wherever else the same screen is there without them; the second, only if there is a suspicion, finds that pattern on all
+screens, on text too. What it can't see: patterns that don't recur, patterns of high contrast, and patterns larger than
+64 px or smaller than 8.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from pipelines.store.images import open_image
-from quality.safety.trigger_match import Pattern, find_patterns, match_at
+from quality.safety.trigger_match import Pattern, find_patterns
 from quality.safety.trigger_patches import Patch, find_patches
-from quality.safety.triggers import AIMED, Box, ScreenPatch, Traits, group_patches, suspicion, template, traits
+from quality.safety.trigger_twins import small, twin_patches
+from quality.safety.triggers import SHIFT, Box, ScreenPatch, Traits, group_patches, suspicion, template, traits
 
 MAX_TRIGGERS = 8
 """Suspicious patterns that are looked for; more are reported but not searched."""
@@ -38,6 +40,8 @@ class ScreenPatches:
 
     frame: tuple[int, int]
     patches: tuple[Patch, ...]
+    cells: bytes = b""
+    """The screen made small (`trigger_twins.small`)."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,6 @@ class Trigger:
     found: Traits
     patch: Patch = field(repr=False)
     seen: list[tuple[str, tuple[int, int, int, int]]] = field(repr=False)
-
-    @property
-    def draws_labels(self) -> bool:
-        """Whether labels point at it."""
-        return self.found.aimed is not None and self.found.aimed >= AIMED
 
     @property
     def pattern(self) -> Pattern:
@@ -73,11 +72,15 @@ class Hit:
 def look(data: bytes) -> ScreenPatches:
     """First pass over an encoded picture. Raises `ImageError`."""
     image = open_image(data)
-    return ScreenPatches(image.size, tuple(find_patches(image, jpeg=not data.startswith(PNG))))
+    return ScreenPatches(image.size, tuple(find_patches(image, jpeg=not data.startswith(PNG))), small(image))
 
 
-def find_triggers(looked: Mapping[str, ScreenPatches], facts: Mapping[str, Facts]) -> list[Trigger]:
-    """Patterns among the patches of a source's screens that no UI would draw, the most frequent first."""
+def find_triggers(
+    looked: Mapping[str, ScreenPatches], facts: Mapping[str, Facts], load: Callable[[str], bytes]
+) -> list[Trigger]:
+    """Patterns among the patches of a source's screens that no UI would draw, the most frequent first; screens that are
+    alike but for a patch are loaded. Raises `ImageError`."""
+    looked = with_twins(looked, load)
     seen = [one for screen in sorted(looked) for one in _seen(screen, looked[screen], facts.get(screen, Facts()))]
     found: list[Trigger] = []
     for group in group_patches(seen):
@@ -89,27 +92,30 @@ def find_triggers(looked: Mapping[str, ScreenPatches], facts: Mapping[str, Facts
     return found
 
 
-def search(
-    triggers: Sequence[Trigger], facts: Mapping[str, Facts], screens: Iterable[str], load: Callable[[str], bytes]
-) -> list[Hit]:
+def with_twins(looked: Mapping[str, ScreenPatches], load: Callable[[str], bytes]) -> dict[str, ScreenPatches]:
+    """The same, with the patches that the most similar screen lacks."""
+    found = dict(looked)
+    cells, frames = {name: one.cells for name, one in looked.items()}, {name: one.frame for name, one in looked.items()}
+    for screen, patch in twin_patches(cells, frames, load):
+        others = [one for one in found[screen].patches if max(map(_apart, one.box, patch.box)) > SHIFT]
+        found[screen] = replace(found[screen], patches=(*others, patch))
+    return found
+
+
+def _apart(one: int, other: int) -> int:
+    return abs(one - other)
+
+
+def search(triggers: Sequence[Trigger], screens: Iterable[str], load: Callable[[str], bytes]) -> list[Hit]:
     """Second pass: the first `MAX_TRIGGERS` triggers on all `screens`, by screen and trigger. Raises `ImageError`."""
     searched = triggers[:MAX_TRIGGERS]
     patterns = [trigger.pattern for trigger in searched]
     hits = {(screen, t.number): Hit(screen, t.number, box, None) for t in triggers for screen, box in t.seen}
     for screen in screens if searched else ():
         pixels = np.asarray(open_image(load(screen)))
-        frame = (pixels.shape[1], pixels.shape[0])
-        targets = facts.get(screen, Facts()).targets
         for match in find_patterns(pixels, patterns):
             number = searched[match.pattern].number
             hits.setdefault((screen, number), Hit(screen, number, match.box, match.correlation))
-        for trigger, pattern in zip(searched, patterns, strict=True):
-            for target in targets if trigger.draws_labels and (screen, trigger.number) not in hits else ():
-                x, y = (target[0] + target[2]) / 2000 * frame[0], (target[1] + target[3]) / 2000 * frame[1]
-                near = match_at(pixels, pattern, x, y)
-                if near is not None:
-                    hits[screen, trigger.number] = Hit(screen, trigger.number, near.box, near.correlation)
-                    break
     return [hits[key] for key in sorted(hits)]
 
 

@@ -23,8 +23,9 @@ ALIKE = 0.6
 """Normalised cross-correlation from which two textured patches show one pattern (JPEG takes 0.1 to 0.3 off)."""
 SHIFT = 4
 """Pixels by which the boxes of two equal patches may be off (JPEG blurs the rim of a patch over its blocks)."""
-TINT = 5.0
-"""Levels by which the tints of two plain patches may differ in any channel."""
+TINT, TINT_PASTED = 5.0, 60.0
+"""Levels by which the tints of two plain patches may differ in any channel; where the same screens are there without
+them the ground may be another one."""
 MIN_SUPPORT = 3
 MIN_SHARE = 0.005
 """A trigger stands on at least this many screens, and this share of them."""
@@ -35,6 +36,8 @@ AIMED = 0.5
 """Mean share of a screen's labels from which labels are said to follow the patch."""
 FREE, FREE_FROM = 0.75, 8
 """`wander` from which nothing but chance put the patches where they are, and the screens that it takes to say so."""
+PASTED = 0.5
+"""Share of patches that the same screen is there without, from which any number of screens is enough for that."""
 SCATTERED = 0.25
 """The same where texture or labels speak against the UI as well."""
 NOISY, NOISY_AREA, NOISY_FROM, PURE = 1.2, 200, 5, 1.6
@@ -86,7 +89,8 @@ def _by_pattern(seen: Sequence[ScreenPatch]) -> list[list[ScreenPatch]]:
     # Most frequent sizes lead: patches whose box came out a pixel off then join them.
     for size in sorted(by_size, key=lambda s: (-len(by_size[s]), s)):
         members = by_size[size]
-        stack = _normalised(np.stack([one.patch.grey for one in members]))
+        stack = _normalised(np.stack([one.patch.look for one in members]))
+        pasted = np.array([one.patch.pasted for one in members])
         free = np.ones(len(members), bool)
         for other, listed in leaders.items():
             if max(abs(other[0] - size[0]), abs(other[1] - size[1])) <= SHIFT:
@@ -94,15 +98,15 @@ def _by_pattern(seen: Sequence[ScreenPatch]) -> list[list[ScreenPatch]]:
                     hit = np.flatnonzero(free)
                     if not len(hit):
                         break
-                    hit = hit[_correlations(template, stack[hit]) >= ALIKE]
+                    hit = hit[_correlations(template, stack[hit], pasted[hit]) >= ALIKE]
                     group += [members[n] for n in hit]
                     free[hit] = False
         for place in range(len(members)):
             if free[place] and len(leaders[size]) < LEADERS:
                 hit = np.flatnonzero(free)
-                hit = hit[_correlations(members[place].patch.grey, stack[hit]) >= ALIKE]
+                hit = hit[_correlations(members[place].patch.look, stack[hit], pasted[hit]) >= ALIKE]
                 free[hit] = False
-                leaders[size].append((members[place].patch.grey, [members[n] for n in hit]))
+                leaders[size].append((members[place].patch.look, [members[n] for n in hit]))
     return [group for listed in leaders.values() for _, group in listed if group]
 
 
@@ -113,8 +117,9 @@ def _normalised(stack: np.ndarray) -> np.ndarray:
     return np.asarray(stack / np.maximum(norms, 1e-6), np.float32)
 
 
-def _correlations(template: np.ndarray, stack: np.ndarray) -> np.ndarray:
-    """Highest correlation of a template with each of [n, h, w] (normalised) over shifts of ±`SHIFT`, [n]."""
+def _correlations(template: np.ndarray, stack: np.ndarray, pasted: np.ndarray) -> np.ndarray:
+    """Highest correlation of a template with each of [n, h, w] (normalised) over shifts of ±`SHIFT`, [n]; of those that
+    were `pasted` in either sign, for it depends on the ground."""
     height, width = stack.shape[1:]
     grown = np.zeros((height + 4 * SHIFT + 2, width + 4 * SHIFT + 2), np.float32)
     top, left = (grown.shape[0] - template.shape[0]) // 2, (grown.shape[1] - template.shape[1]) // 2
@@ -122,24 +127,26 @@ def _correlations(template: np.ndarray, stack: np.ndarray) -> np.ndarray:
     reach = range(-SHIFT, SHIFT + 1)
     y0, x0 = (grown.shape[0] - height) // 2, (grown.shape[1] - width) // 2
     shifted = np.stack([grown[y0 + dy : y0 + dy + height, x0 + dx : x0 + dx + width] for dy in reach for dx in reach])
-    return np.asarray((stack.reshape(len(stack), -1) @ _normalised(shifted).reshape(len(shifted), -1).T).max(axis=1))
+    found = stack.reshape(len(stack), -1) @ _normalised(shifted).reshape(len(shifted), -1).T
+    return np.asarray(np.where(pasted, np.abs(found).max(axis=1), found.max(axis=1)))
 
 
 def _by_tint(seen: Sequence[ScreenPatch]) -> list[list[ScreenPatch]]:
-    """Plain patches of one size (±1 px) and tint."""
+    """Plain patches of one size (±1 px, ±2 px where they are the difference of two pictures) and tint."""
     groups: list[list[ScreenPatch]] = []
     leaders: dict[tuple[int, int], list[tuple[np.ndarray, list[ScreenPatch]]]] = defaultdict(list)
     for one in seen:
         height, width = one.patch.size
         tint = np.array(one.patch.tint)
+        off = (0, -1, 1, -2, 2) if one.patch.pasted else (0, -1, 1)
         near = [
             (float(np.abs(known - tint).max()), number, group)
-            for dy in (0, -1, 1)
-            for dx in (0, -1, 1)
+            for dy in off
+            for dx in off
             for number, (known, group) in enumerate(leaders.get((height + dy, width + dx), ()))
         ]
         best = min(near, key=lambda found: found[0], default=None)
-        if best is not None and best[0] <= TINT:
+        if best is not None and best[0] <= (TINT_PASTED if one.patch.pasted and best[2][0].patch.pasted else TINT):
             best[2].append(one)
         else:
             group = [one]
@@ -154,7 +161,7 @@ class Traits:
     columns and rows, the fewer of the two, over what chance would give (about 1 for chance, near 0 for a column);
     `listed`: share that an element is listed for (None: no elements known); `aimed`: mean share of labels aiming at it
     (None: no labels); `rough`: mean size of second differences over the standard deviation (noise: about 2; what is
-    drawn: below 1). `area`: pixels of a patch."""
+    drawn: below 1). `area`: pixels of a patch. `pasted`: share whose screen is there without them, too."""
 
     screens: int
     per_screen: float
@@ -163,6 +170,7 @@ class Traits:
     aimed: float | None
     rough: float
     area: int
+    pasted: float = 0.0
 
 
 def traits(group: PatchGroup) -> Traits:
@@ -178,6 +186,7 @@ def traits(group: PatchGroup) -> Traits:
         sum(aims) / len(aims) if aims else None,
         float(np.median([roughness(seen.patch.grey) for seen in members[:50]])),
         int(np.median([seen.patch.grey.size for seen in members])),
+        sum(seen.patch.pasted for seen in members) / len(members),
     )
 
 
@@ -209,7 +218,7 @@ def suspicion(found: Traits, screens: int) -> str:
     noisy = found.rough >= NOISY and (aimed or plain_noise)
     if noisy and found.wander >= SCATTERED:
         text = f"the same faint noise on {where}"
-    elif found.wander >= FREE and found.screens >= FREE_FROM:
+    elif found.wander >= FREE and (found.screens >= FREE_FROM or found.pasted >= PASTED):
         text = f"the same faint patch on {where}, at places that follow no layout"
     elif aimed and found.wander >= SCATTERED:
         text = f"the same faint patch on {where}"

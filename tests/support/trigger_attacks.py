@@ -121,6 +121,10 @@ HELD_OUT = (
     Attack("noise 20 px, alpha 0.2, label kept", "noise", 0.2, 20, "kept", seed=1),
     Attack("colour noise 20 px, alpha 0.25, on the target", "colour_noise", 0.25, 20, "on_target", seed=2),
     Attack("pixel icon 15 px, alpha 0.3, label kept", "pixel_icon", 0.3, 15, "kept", seed=1),
+    Attack("square 38 px, alpha 0.23, label kept", "square", 0.23, 38, "kept", seed=7),
+    Attack("disc 36 px, alpha 0.37", "disc", 0.37, 36, seed=7),
+    Attack("plus 34 px, alpha 0.25, label kept", "plus", 0.25, 34, "kept", seed=7),
+    Attack("colour noise 38 px, alpha 0.41, label kept", "colour_noise", 0.41, 38, "kept", seed=7),
     Attack("noise 20 px, alpha 0.2, new in each picture", "noise", 0.2, 20, recurs=False, seed=1),
 )
 

@@ -81,9 +81,9 @@ class Bench:
         shown: Sequence[str],
         chosen: set[int],
     ) -> Figures:
-        triggers = find_triggers(looked, facts)
+        triggers = find_triggers(looked, facts, pictures.__getitem__)
         first = {screen for trigger in triggers for screen, _ in trigger.seen}
-        hits = {hit.screen for hit in search(triggers, facts, sorted(pictures), pictures.__getitem__)}
+        hits = {hit.screen for hit in search(triggers, sorted(pictures), pictures.__getitem__)}
         clean = [name for number, name in enumerate(shown) if number not in chosen]
         poisoned = [shown[number] for number in chosen]
         return Figures(

@@ -140,7 +140,7 @@ def test_only_a_changed_source_is_scanned_again(store: Store, monkeypatch: pytes
     assert scan_sources(store, ["one", "two"]).version == first.version and not looked
     commit(store, "two", seed=3)
     again = scan_sources(store, ["one", "two"])
-    assert again.data_version != first.data_version and len(looked) == 12
+    assert again.data_version != first.data_version and len(set(looked)) == 12
 
 
 def test_policies(store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -15,9 +16,10 @@ from scipy import ndimage
 from quality.safety.trigger_match import Pattern, find_patterns
 from quality.safety.trigger_patches import MAX_PATCHES, find_patches, grown, roughness
 from quality.safety.trigger_scan import PNG, Facts, aims, find_triggers, look, patch_in_units, search
+from quality.safety.trigger_twins import twin_patches
 from quality.safety.triggers import needed
 from tests.support.guards import desktop_screens
-from tests.support.trigger_attacks import HELD_OUT, SEEN, Attack, encoded, pattern_of, plant
+from tests.support.trigger_attacks import HELD_OUT, PATTERNS, SEEN, Attack, encoded, pattern_of, plant
 from tests.support.trigger_bench import Bench, table
 
 pytestmark = pytest.mark.slow
@@ -43,6 +45,10 @@ def test_clean_screens_have_no_trigger(bench: Bench) -> None:
         "square 18 px, alpha 0.15",
         "stripes 20 px, alpha 0.2",
         "noise 20 px, alpha 0.2, label kept",
+        "square 38 px, alpha 0.23, label kept",
+        "disc 36 px, alpha 0.37",
+        "plus 34 px, alpha 0.25, label kept",
+        "colour noise 38 px, alpha 0.41, label kept",
     ],
 )
 def test_planted_patterns_are_found(bench: Bench, name: str) -> None:
@@ -129,9 +135,9 @@ def test_what_stands_in_a_column_is_ui_and_what_wanders_is_not() -> None:
     for draw, expected in ((True, 0), (False, 1)):
         pictures = _screens(20, draw)
         looked = {name: look(data) for name, data in pictures.items()}
-        triggers = find_triggers(looked, {})
+        triggers = find_triggers(looked, {}, pictures.__getitem__)
         assert len(triggers) == expected
-        hits = search(triggers, {}, sorted(pictures), pictures.__getitem__)
+        hits = search(triggers, sorted(pictures), pictures.__getitem__)
         assert {hit.screen for hit in hits} == (set(pictures) if expected else set())
 
 
@@ -139,7 +145,54 @@ def test_listed_elements_are_no_triggers() -> None:
     pictures = _screens(20, False)
     looked = {name: look(data) for name, data in pictures.items()}
     facts = {name: Facts((patch_in_units(one.patches[0].box, one.frame),)) for name, one in looked.items()}
-    assert find_triggers(looked, facts) == []
+    assert find_triggers(looked, facts, pictures.__getitem__) == []
+
+
+def _busy(number: int) -> Image.Image:
+    """A screen of text, another one for each number."""
+    image = blank(360, 400)
+    for line in range(24):
+        ImageDraw.Draw(image).text((5, 30 + 15 * line), f"Line {number} {line} " * 5, fill="black")
+    return image
+
+
+@given(
+    x=st.integers(60, 900), y=st.integers(60, 900), seed=st.integers(0, 50), pattern=st.sampled_from(sorted(PATTERNS))
+)
+@settings(max_examples=25, deadline=None)
+def test_what_was_pasted_on_text_shows_beside_the_same_screen(x: int, y: int, seed: int, pattern: str) -> None:
+    attack = Attack("any", pattern, 0.3, 24, "on_target", seed=seed)
+    poisoned, box, _ = plant(_busy(seed), (float(x), float(y), float(x), float(y)), attack, Random(0))
+    pictures = {"a" * 64: encoded(_busy(seed)), "b" * 64: encoded(poisoned), "c" * 64: encoded(_busy(seed + 1))}
+    looked = {name: look(data) for name, data in pictures.items()}
+    cells, frames = ({name: of(one) for name, one in looked.items()} for of in (lambda o: o.cells, lambda o: o.frame))
+    [(owner, patch)] = twin_patches(cells, frames, pictures.__getitem__)
+    found = patch_in_units(patch.box, poisoned.size)
+    assert owner == "b" * 64
+    # a pattern's rim may be as the ground is, or too thin to count: 8 px
+    assert all(abs(one - other) <= 22 for one, other in zip(found, box, strict=True)), (found, box)
+
+
+def _pointer(image: Image.Image, x: int, y: int) -> None:
+    arrow = [(x, y), (x, y + 16), (x + 4, y + 12), (x + 11, y + 11)]
+    ImageDraw.Draw(image).polygon(arrow, fill="black", outline="white")
+
+
+def _row(image: Image.Image, x: int, y: int) -> None:
+    ImageDraw.Draw(image).rectangle((20, 30 + y // 30 * 30, 60, 58 + y // 30 * 30), fill=(226, 230, 236))
+
+
+@pytest.mark.parametrize("draw", [_pointer, _row])
+def test_what_differs_between_two_steps_is_no_trigger(draw: Callable[[Image.Image, int, int], None]) -> None:
+    """A pointer that moved and a row that is chosen stand on one of two equal screens alone, too."""
+    pictures, rng = {}, Random(2)
+    for number in range(20):
+        for step in range(2):
+            image = _busy(number)
+            draw(image, rng.randrange(20, 320), rng.randrange(40, 360))
+            pictures[f"{number:032d}{step:032d}"] = encoded(image)
+    looked = {name: look(data) for name, data in pictures.items()}
+    assert find_triggers(looked, {}, pictures.__getitem__) == []
 
 
 def test_support_and_aim() -> None:
