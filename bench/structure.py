@@ -188,7 +188,7 @@ def main() -> int:
     figures = [
         *import_figures(),
         *text_figures(root, files),
-        Figure("lines outside tests (wanted: 125,000)", outside, most=184_725),
+        Figure("lines outside tests (wanted: 125,000)", outside, most=184_680),
     ]
     print("\n".join(map(str, figures)))
     return 0 if all(figure.fine for figure in figures) else 1

