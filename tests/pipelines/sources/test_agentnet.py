@@ -121,17 +121,16 @@ def test_faults_are_named_and_counted(tmp_path: Path) -> None:
     )
     write(root / "ubuntu_images" / "0.png", b"not a picture")
     run = unify(tmp_path / "home", "agentnet", root)
-    # 6 + 1 "code" in the broken line + 1 of the empty instruction + 1 record without traj + 0 of the list
-    assert run.items == (9, 2, 7)
+    # 6 + 1 "code" in the broken line + 1 of the empty instruction + 1 record without traj + 1 that is a list
+    assert run.items == (10, 2, 8)
     assert run.reasons == {
         "off_screen": 1,
         "unknown_action:pyautogui.fly": 1,
-        "missing_field": 2,
+        "missing_field": 3,
         "no_counterpart": 1,
         "unknown_field:colour": 1,
         "bad_json": 1,
         "empty_text": 1,
-        "bad_value": 1,
         "image_unreadable": 1,
     }
     assert run.provenance(0)["image_missing"] == "image_unreadable"
