@@ -21,6 +21,8 @@ CELLS = (32, 24)
 LEVELS, NEAR = 3, 300
 """Grey levels by which a cell of twins may differ (JPEG), and how many screens of about its brightness each is held
 against."""
+BLOCK = 4096
+"""Screens that are compared at a time: their differences wait in memory."""
 RINGING = 30
 """Levels by which JPEG may move a pixel more, beside edges."""
 MOST = 40
@@ -41,20 +43,18 @@ def twins(cells: Mapping[str, bytes], frames: Mapping[str, tuple[int, int]]) -> 
         by_frame[frames[name]].append(name)
     pairs: set[tuple[str, str]] = set()
     for frame, names in by_frame.items():
-        shown = np.stack([np.frombuffer(cells[name], np.uint8) for name in names]).astype(np.int16)
+        shown = np.stack([np.frombuffer(cells[name], np.uint8) for name in names])
         order = np.argsort(shown.mean(axis=1), kind="stable")
-        shown = shown[order]
         most = int(np.prod([MAX_SIDE * count // side + 2 for count, side in zip(CELLS, frame, strict=True)]))
-        best = np.full(len(names), most + 1)
-        nearest = np.full(len(names), -1)
-        for step in range(1, min(NEAR, len(names))):
-            differ = (np.abs(shown[step:] - shown[:-step]) > LEVELS).sum(axis=1)
-            for mine, its in (
-                (np.s_[step:], np.arange(len(names) - step)),
-                (np.s_[:-step], np.arange(step, len(names))),
-            ):
-                nearer = differ < best[mine]
-                best[mine][nearer], nearest[mine][nearer] = differ[nearer], its[nearer]
+        best, nearest = np.full(len(names), most + 1), np.full(len(names), -1)
+        for start in range(0, len(names), BLOCK):
+            block = shown[order[start : start + BLOCK + NEAR]].astype(np.int16)
+            for step in range(1, min(NEAR, len(block))):
+                differ = (np.abs(block[step:] - block[:-step]) > LEVELS).sum(axis=1)
+                lower = np.arange(start, start + len(differ))
+                for mine, its in ((lower, lower + step), (lower + step, lower)):
+                    nearer = differ < best[mine]
+                    best[mine[nearer]], nearest[mine[nearer]] = differ[nearer], its[nearer]
         for one, other in enumerate(nearest):
             if other >= 0:
                 first, second = sorted((names[order[one]], names[order[other]]))
