@@ -40,10 +40,12 @@ _ENDS = re.compile(
 """Between sentences. Markup, brackets and dashes begin something of their own, too."""
 _BEGINS = re.compile(
     rf"(?<=[\w,\"'”])(?<!\bthe)(?<!\ba)(?<!\ban) (?=(?:(?:{'|'.join(_words('begins'))})\b|"
-    r"(?:[A-Z]{3,} )*[A-Z]{3,}:),? [a-z\d])|(?<=\S) (?=[^\W\d_a-zA-Z\u00c0-\u024f]{2}[^a-zA-Z]{4,}$|\w+=\w)|"
+    r"(?:[A-Z]{3,} )*[A-Z]{3,}:),? [a-z\d])|"
+    r"(?<=\S) (?=[^\W\d_a-zA-Z\u00c0-\u024f\uff21-\uff5a]{2}[^a-zA-Z]{4,}$|\w+=\w)|"
     r"(?<=[\"”]) (?=[^\W\d_a-z]\w+,? (?!\w+$)[^\W\d_A-Z])"
 )
-"""Where a sentence begins behind no mark: a capital that is no name, or follows a quote; another script; a setting."""
+"""Where a sentence begins behind no mark: a capital that is no name, or follows a quote; another script (wide letters
+are none); a setting."""
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _HIDDEN = "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e0000-\U000e007f]+"
 _UNSEEN = re.compile(rf"(?<![^\x00-\x7f]){_HIDDEN}|{_HIDDEN}(?![^\x00-\x7f])")
